@@ -17,6 +17,7 @@ from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
 from spindle.context.rule import compress_by_rule
 from spindle.context.tokens import estimate_tokens
+from spindle.core.turn import next_request
 from spindle.model.client import Completed
 from spindle.model.scripted import ScriptedModel, says
 from spindle.protocol.events import TERMINAL
@@ -87,7 +88,7 @@ async def time_compaction(items: list[Item], folder: str) -> float:
             completed = Completed(usage=TokenUsage(total_tokens=number * 200))
             thread.note_completed(completed, lambda event: None)
             thread.note_counted(completed)
-            thread.build_request(session.settings, None)
+            next_request(thread, session.settings, None)
     started = time.process_time()
     await run("2", Compact())
     await run("3", UserTurn(items=[{"type": "text", "text": "go on"}]))

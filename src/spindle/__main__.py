@@ -17,12 +17,12 @@ def run() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     if sys.argv[1:] in ASKS_VERSION and _told_version():
         os._exit(0)
-    from spindle.frontends import standard_streams  # not to tell the version
+    from spindle.frontends import late_modules, standard_streams  # not to tell the version
 
     standard_streams.install()
     try:
         try:
-            code = _command_line().main()
+            code = late_modules.load_command_line().main()
         except BrokenPipeError:
             # The reader of our output went away; there is nobody left to tell.
             code = 1
@@ -37,41 +37,6 @@ def run() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED  # what is still unwritten is what nobody reads
     os._exit(code)
-
-
-def _command_line():
-    """Load `frontends/cli.py`, and do what makes that fast."""
-    import gc  # not to tell the version
-
-    # Modules and history stay for good: looking through them every 700 objects finds nothing and costs start-up time.
-    # With this many, start-up has no collection at all.
-    gc.set_threshold(100_000, 20, 50)
-    # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
-    sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
-    _load_uuid()
-    from spindle.frontends import late_modules  # not to tell the version
-
-    late_modules.put_off()
-    from spindle.frontends import cli  # after what is above
-
-    if sys.modules["typing_extensions"] is None:
-        del sys.modules["typing_extensions"]
-    return cli
-
-
-def _load_uuid() -> None:
-    """Load `uuid`, which msgspec needs, without the large module that it only asks for the system's name."""
-    if "platform" in sys.modules or not sys.platform.startswith("linux"):
-        return
-    stand_in = type(sys)("platform")
-    stand_in.system = lambda: "Linux"
-    sys.modules["platform"] = stand_in
-    try:
-        import uuid  # noqa: F401  # now, while the stand-in is there
-    except Exception:
-        sys.modules.pop("uuid", None)  # another Python asks for more; it gets the real module with msgspec
-    finally:
-        del sys.modules["platform"]
 
 
 def _told_version() -> bool:

@@ -12,12 +12,27 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from api.homes import FULL, Client, run_program
-from spindle import ConfigError, Sandbox, Spindle, ThreadClosed, ThreadError, ThreadLocked, ThreadNotFound
+from spindle import (
+    AsyncSpindle,
+    AsyncThread,
+    ConfigError,
+    Sandbox,
+    Spindle,
+    Thread,
+    ThreadClosed,
+    ThreadError,
+    ThreadLocked,
+    ThreadNotFound,
+)
+from spindle.api.options import ThreadOptions, TurnOptions
 from spindle.testing import ScriptedModel, calls, says, temporary_home
 
+CLIENTS = (Spindle, AsyncSpindle)
+THREADS = (Thread, AsyncThread)
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
@@ -461,6 +476,20 @@ def test_everything_public_is_there_annotated_and_explained() -> None:
                         assert (function.__doc__ or "").strip(), f"{name}.{member}"
     with pytest.raises(AttributeError, match="nothing_like_this"):
         spindle.nothing_like_this  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("record", "function"),
+    [
+        *((ThreadOptions, getattr(kind, f"thread_{what}")) for kind in CLIENTS for what in ("start", "resume", "fork")),
+        *((TurnOptions, getattr(kind, what)) for kind in THREADS for what in ("run", "stream", "turn")),
+    ],
+    ids=lambda value: value.__qualname__,
+)
+def test_the_options_of_a_call_are_those_of_its_record(record: type[Any], function: Any) -> None:
+    given = inspect.signature(function).parameters.values()
+    options = {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY and one.name != "at"}
+    assert options == {field.name: field.default for field in msgspec.structs.fields(record)}
 
 
 def test_modules_of_the_package_are_there_without_an_import_of_their_own() -> None:

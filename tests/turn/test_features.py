@@ -14,8 +14,9 @@ from sessions import Driver, Start, of, text
 from spindle.api.door import SessionRequest, open_thread
 from spindle.config.load import load_config
 from spindle.core.feature import Admission, Feature, Handler, Late, RunCall
-from spindle.core.running_turn import MessageView, RunningTurn
+from spindle.core.running_turn import RunningTurn
 from spindle.core.session import Session
+from spindle.core.showing import MessageView
 from spindle.errors import ConfigError, ModelError, Rejected, SpindleError, ToolError
 from spindle.model.scripted import ScriptedModel, calls, fails, says, waits
 from spindle.protocol.events import (

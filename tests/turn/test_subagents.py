@@ -379,7 +379,7 @@ async def test_a_bug_before_a_turn_begins_is_a_status_too(play: Any) -> None:
     await driver.turn("go")
     agents = agents_of(driver)
     ((agent_id, child),) = agents.sessions.items()
-    child.turns.start = crash
+    child.begin_turn = crash
     await agents.send(agent_id, "more")
     assert await agents.wait([agent_id], 5)
     assert agents.status(agent_id) == {"errored": "internal error: RuntimeError: a bug in the middle of it"}

@@ -22,6 +22,7 @@ from spindle.api.options import (
     SandboxMode,
     Summary,
     ThreadOptions,
+    options_of,
 )
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.model.client import ModelClient
@@ -116,30 +117,7 @@ class AsyncSpindle(BoundToProcess):
             ValueError: an option cannot be used; nothing was opened
             ConfigError: the configuration cannot be used
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         self._core.check_open()
         return AsyncThread(self._core, await self._core.start(options))
 
@@ -182,30 +160,7 @@ class AsyncSpindle(BoundToProcess):
             ThreadNotFound: there is no such thread
             ThreadLocked: another process, or this client, has it open
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         self._core.check_open()
         return AsyncThread(self._core, await self._core.resume(id_or_name, options))
 
@@ -250,30 +205,7 @@ class AsyncSpindle(BoundToProcess):
             ThreadNotFound: there is no such thread
             ThreadLocked: another process, or this client, has it open
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         self._core.check_open()
         return AsyncThread(self._core, await self._core.fork(id_or_name, at, options))
 

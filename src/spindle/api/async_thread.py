@@ -21,6 +21,7 @@ from spindle.api.options import (
     SandboxMode,
     Summary,
     TurnOptions,
+    options_of,
 )
 from spindle.api.running import TurnRun
 from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
@@ -109,22 +110,7 @@ class AsyncThread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._core.check_open()
         return await self._conversation.run(input, options)
 
@@ -160,22 +146,7 @@ class AsyncThread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._core.check_open()
         self._conversation.check(input, options)
         return AsyncTurnStream(self._conversation, (input, options))
@@ -209,22 +180,7 @@ class AsyncThread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._core.check_open()
         turn = await self._conversation.start(input, options, keeps_events=True)
         return AsyncTurnHandle(self._conversation, turn)

@@ -21,6 +21,7 @@ from spindle.api.options import (
     SandboxMode,
     Summary,
     ThreadOptions,
+    options_of,
 )
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.thread import Thread
@@ -117,30 +118,7 @@ class Spindle(BoundToProcess):
             ValueError: an option cannot be used; nothing was opened
             ConfigError: the configuration cannot be used
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         return Thread(self._core, self._core.call(self._core.start(options)))
 
     def thread_resume(
@@ -182,30 +160,7 @@ class Spindle(BoundToProcess):
             ThreadNotFound: there is no such thread
             ThreadLocked: another process, or this client, has it open
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         return Thread(self._core, self._core.call(self._core.resume(id_or_name, options)))
 
     def thread_fork(
@@ -249,30 +204,7 @@ class Spindle(BoundToProcess):
             ThreadNotFound: there is no such thread
             ThreadLocked: another process, or this client, has it open
         """
-        options = ThreadOptions(
-            cwd=cwd,
-            add_dirs=add_dirs,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            model_provider=model_provider,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-            mode=mode,
-            base_instructions=base_instructions,
-            developer_instructions=developer_instructions,
-            config=config,
-            ephemeral=ephemeral,
-            name=name,
-            tools=tools,
-            hooks=hooks,
-            agents=agents,
-            budget=budget,
-            on_approval=on_approval,
-            on_question=on_question,
-            model_client=model_client,
-        )
+        options = options_of(ThreadOptions, locals())
         return Thread(self._core, self._core.call(self._core.fork(id_or_name, at, options)))
 
     @property

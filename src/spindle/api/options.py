@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -34,6 +34,9 @@ class Sandbox(StrEnum):
 
 
 SandboxMode = Literal["read-only", "workspace-write", "danger-full-access", "full-access"] | Sandbox
+
+
+Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +133,14 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
             personality=_one_of("personality", self.personality, PERSONALITIES),
             mode=_one_of("mode", self.mode, MODES),
         )
+
+
+def options_of(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
+    """The options among the arguments of a call, which are its `locals()` before it has any other.
+
+    A public function writes its options out, because its signature is the reference, and has each by its own name.
+    """
+    return kind(**{name: arguments[name] for name in kind.__struct_fields__})
 
 
 def sandbox_mode(given: Any) -> str | None:

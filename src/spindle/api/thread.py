@@ -25,6 +25,7 @@ from spindle.api.options import (
     SandboxMode,
     Summary,
     TurnOptions,
+    options_of,
 )
 from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
 from spindle.errors import ThreadClosed
@@ -111,22 +112,7 @@ class Thread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._conversation.check_free()
         return self._core.call(self._conversation.run(input, options))
 
@@ -162,22 +148,7 @@ class Thread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._conversation.check_free()
         turn = self._core.call(self._conversation.start(input, options, keeps_events=True))
         return TurnStream(self._core, AsyncTurnStream(self._conversation, turn, is_own=True))
@@ -211,22 +182,7 @@ class Thread(BoundToProcess):
             ThreadBusy: another turn of this thread runs
             ValueError: an option cannot be used
         """
-        options = TurnOptions(
-            images=images,
-            output_type=output_type,
-            output_schema=output_schema,
-            output_retries=output_retries,
-            timeout=timeout,
-            budget=budget,
-            mode=mode,
-            cwd=cwd,
-            sandbox=sandbox,
-            approval_policy=approval_policy,
-            model=model,
-            effort=effort,
-            summary=summary,
-            personality=personality,
-        )
+        options = options_of(TurnOptions, locals())
         self._conversation.check_free()
         turn = self._core.call(self._conversation.start(input, options, keeps_events=True))
         return TurnHandle(self._core, AsyncTurnHandle(self._conversation, turn))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spindle.assembly.request import SessionRequest
+from spindle.auth.credentials import Secured, session_secrets
 from spindle.config.schema import Config
 from spindle.core.access import ModelOverrides
 from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
+from spindle.core.settings import Limits
 from spindle.policy.sandbox import PROTECTED_NAMES
+from spindle.policy.secrets import Secrets
 from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root
 
@@ -102,4 +106,29 @@ def briefing_options(
         nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),
+    )
+
+
+def secrets_of(config: Config, secured: Secured) -> Secrets:
+    """What is masked in the record and the events of a session."""
+    return session_secrets(
+        os.environ,
+        secured,
+        home=config.own_home,
+        variables=config.secret_variables,
+        given=config.environment.set,
+        mask=config.spindle.mask_secrets,
+        unmasked=config.spindle.unmasked_variables,
+    )
+
+
+def limits_of(request: SessionRequest) -> Limits:
+    config, order = request.config, request.order
+    return Limits(
+        allowed=allowed_by(config),
+        is_attended=request.is_attended,
+        max_requests=config.spindle.max_steps,
+        turn_s=config.spindle.turn_timeout_s,
+        cap=order.cap if order is not None else lambda settings: settings,
+        legacy_interrupt_error=request.legacy_interrupt_error,
     )

@@ -12,19 +12,24 @@ import msgspec
 from spindle import __version__
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
+from spindle.core.access import BaseText, ModelAccess
 from spindle.core.live_thread import LiveThread
 from spindle.errors import ConfigError, ThreadError
 from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
 from spindle.model.catalog import Catalog, ModelInfo, unknown_model
 from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
+from spindle.policy.secrets import Secrets
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import iso_utc
+from spindle.protocol.events import SessionConfigured
 from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
+from spindle.thread.private_files import close_home
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.tools.router import ToolSet
 from spindle.workspace.git import git_facts
 
 
@@ -169,6 +174,29 @@ def _recorded(request: SessionRequest, store: ThreadStore) -> ThreadRef | None:
     return None
 
 
+def live_thread(
+    draft: Draft, access: ModelAccess, settings: ThreadSettings, tools: ToolSet, secrets: Secrets
+) -> LiveThread:
+    """The thread, with the base text it was started with, or starts with now."""
+    request, config, history = draft.request, draft.request.config, draft.history
+    instructions = base_text(draft, settings)
+    if not history.meta:
+        history.append_meta(session_meta(request, draft.thread_id, instructions))
+    is_for_all = bool(request.base_instructions or config.base_instructions)
+    thread = LiveThread(
+        draft.thread_id,
+        history,
+        access=access,
+        model=draft.model,
+        base=BaseText(text=instructions, is_for_all=is_for_all, personality=settings.personality),
+        tools=tools,
+        clock=request.clock,
+        secrets=secrets,
+    )
+    restore_usage(thread)
+    return thread
+
+
 def base_text(draft: Draft, settings: ThreadSettings) -> str:
     """The base text the thread was started with, or starts with now."""
     request, config, history, info = draft.request, draft.request.config, draft.history, draft.info
@@ -227,3 +255,40 @@ def restore_usage(thread: LiveThread) -> None:
         )
     except msgspec.ValidationError:
         pass  # written by somebody else in a shape of their own; counting starts anew
+
+
+def first_event(thread: LiveThread, settings: ThreadSettings, *, replay: bool) -> SessionConfigured:
+    """What the session says of itself when it begins."""
+    history = thread.history
+    return SessionConfigured(
+        session_id=thread.thread_id,
+        model=settings.model,
+        model_provider_id=settings.model_provider,
+        approval_policy=settings.approval_policy,
+        sandbox_policy=settings.sandbox.to_wire(),
+        cwd=settings.cwd,
+        reasoning_effort=settings.effort or thread.traits.default_effort,
+        forked_from_id=history.meta.get("forked_from_id"),
+        thread_name=history.name,
+        initial_messages=_said_before(history) if replay and history.records else None,
+        rollout_path=history.writer.path if history.writer is not None else None,
+    )
+
+
+def _said_before(history: History) -> list[dict[str, Any]]:
+    from spindle.thread.view import initial_messages  # only front ends that show the past need it
+
+    return initial_messages(history.records)
+
+
+def close_to_others(config: Config, warnings: list[str]) -> None:
+    """Other people on this machine can read neither transcripts nor keys, also if another program left them open."""
+    close_home(config.home, not_these=("/", os.path.expanduser("~"), config.cwd))
+    try:
+        is_open = os.stat(f"{config.home}/auth.json").st_mode & 0o077
+    except OSError:
+        return
+    if is_open:
+        from spindle.auth.store import close_file  # seldom
+
+        close_file(config.home, warnings)

@@ -117,19 +117,8 @@ def compress_by_rule(
 
     A part is cleared only if that makes it smaller. Raises ConfigError for a parameter that cannot be used.
     """
-    check_rule(
-        {
-            "trigger": trigger,
-            "keep": keep,
-            "clear_at_least": clear_at_least,
-            "exclude_tools": exclude_tools,
-            "clear_tool_inputs": clear_tool_inputs,
-            "clear_thinking": clear_thinking,
-            "duplicate_reads": duplicate_reads,
-            "superseded_reads": superseded_reads,
-            "old_images": old_images,
-        }
-    )
+    given = locals()
+    check_rule({name: given[name] for name in _CHECKS})
     costs = [estimate_tokens(item) for item in items] if costs is None else costs
     before = sum(costs)
     nothing = list(items), RuleReport(applied=False, tokens_before=before, tokens_after=before)
@@ -138,21 +127,10 @@ def compress_by_rule(
     if reached < trigger["value"]:
         return nothing
     work = _Pass(items, costs, frozenset(exclude_tools), first_index)
-    aged = pairs[: max(0, len(pairs) - keep["value"])]
-    work.ages = {place: len(aged) - number for number, pair in enumerate(aged) for place in (pair.call, pair.output)}
-    reasons = dict.fromkeys((pair.output for pair in aged), "")
+    redundant: list[tuple[int, str]] = []
     if duplicate_reads or superseded_reads:
-        for output, reason in _redundant_reads(
-            items, pairs, cwd, duplicates=duplicate_reads, superseded=superseded_reads
-        ):
-            reasons[output] = reason
-    old = {pair.output for pair in aged}
-    for pair in pairs:
-        if pair.output not in reasons or pair.tool in work.excluded:
-            continue
-        work.clear_output(pair, reasons[pair.output], (offloaded or {}).get(pair.call_id))
-        if pair.output in old and _is_among(pair.tool, clear_tool_inputs):
-            work.clear_arguments(pair)
+        redundant = _redundant_reads(items, pairs, cwd, duplicates=duplicate_reads, superseded=superseded_reads)
+    work.clear_calls(pairs, keep["value"], redundant, clear_tool_inputs, offloaded or {})
     if old_images is not None:
         work.clear_pictures(old_images, {pair.output: pair.tool for pair in pairs})
     if clear_thinking is not None:
@@ -200,6 +178,27 @@ class _Pass:
         self.pictures = 0
         self.reasoning = 0
         self._names: dict[str, str] = {}
+
+    def clear_calls(
+        self,
+        pairs: Sequence[Pair],
+        keep: int,
+        redundant: Iterable[tuple[int, str]],
+        inputs: bool | Collection[str],
+        offloaded: Mapping[str, str],
+    ) -> None:
+        """The outputs of all calls but the newest `keep`, and those that are redundant; `inputs`: the arguments too."""
+        aged = pairs[: max(0, len(pairs) - keep)]
+        self.ages = {
+            place: len(aged) - number for number, pair in enumerate(aged) for place in (pair.call, pair.output)
+        }
+        reasons = {**dict.fromkeys((pair.output for pair in aged), ""), **dict(redundant)}
+        for pair in pairs:
+            if pair.output not in reasons or pair.tool in self.excluded:
+                continue
+            self.clear_output(pair, reasons[pair.output], offloaded.get(pair.call_id))
+            if pair.output in self.ages and _is_among(pair.tool, inputs):
+                self.clear_arguments(pair)
 
     def clear_output(self, pair: Pair, reason: str, file: str | None) -> None:
         item = self.items[pair.output]

@@ -31,8 +31,6 @@ from spindle.prompt.snapshot import (
 )
 from spindle.protocol.events import (
     ExecCommandBegin,
-    ItemCompleted,
-    ItemStarted,
     Msg,
     PatchApplyBegin,
     UserMessage,
@@ -162,21 +160,19 @@ class Briefing:
                         emit(Warning(message=text))
                     thread.history.append_item(message)
 
-    def append_input(
-        self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
-    ) -> str:
-        """The person's input, then the whole text of every skill it selects. Gives the input's text."""
+    def read_input(
+        self, items: Sequence[dict[str, Any]], settings: ThreadSettings, emit: Emit
+    ) -> tuple[Item, UserMessage]:
+        """A person's input as the model is sent it, and as people see it."""
         made = input_parts(items, settings.cwd, self._may_read(settings))
         for text in made.warnings:
             emit(Warning(message=text))
-        message: Item = {"type": "message", "role": "user", "content": made.parts}
-        said = _user_message(items)
-        thread.history.append_item(message)
-        thread.history.append_event(msgspec.to_builtins(said))
-        shown = {"type": "UserMessage", "id": "", "content": list(items)}
-        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
-        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
-        emit(said)
+        return {"type": "message", "role": "user", "content": made.parts}, _user_message(items)
+
+    def append_skills(
+        self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, emit: Emit
+    ) -> None:
+        """The whole text of every skill that an input selects."""
         files = self._files(settings, settings.cwd)
         for skill in select_skills(items, self.skills(settings.cwd, settings)):
             notes: list[str] = []
@@ -186,7 +182,6 @@ class Briefing:
                 notes.append(f"skill {skill.name} cannot be read: {error}")
             for text in notes:
                 emit(Warning(message=text))
-        return said.message
 
     def turn_context(
         self,

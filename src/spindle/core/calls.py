@@ -8,8 +8,10 @@ puts the answers into the order of the calls.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from spindle.context.truncate import recorded_limit, truncate_output
+from spindle.core.feature import RunCall
 from spindle.core.running_turn import Emit, RunningTurn
 from spindle.core.secrecy import mask_output
 from spindle.errors import SpindleError
@@ -98,20 +100,26 @@ class CallRunner:
         return last_alone + [other.task for other in namesakes]
 
     async def _answer(self, running: RunningCall, tool: Tool, awaited: list[asyncio.Task[None]]) -> None:
+        """Wait for the calls before it, run it with the features around it, and record what came of it."""
         if running.runs_last:
             await self._all_known.wait()
             awaited = [*awaited, *(other.task for other in self._calls if not other.runs_last)]
         if awaited:
             await asyncio.wait(awaited)
         running.started = self._thread.clock.monotonic()
-        call = running.call
+        turn, call = self._turn, running.call
         try:
-            result = await self._turn.run_call(tool, call, running.events.emit)
+            run: RunCall = partial(tool.run, ctx=turn.make_context(call.call_id, running.events.emit))
+            # From the inside out: the last in the list is next to the tool. Nothing surrounds what is no tool.
+            for feature in reversed(turn.session.features) if tool.name else ():
+                if feature.surrounds_calls:
+                    run = partial(feature.around_call, turn, run=run)
+            result = await run(call)
         except SpindleError as error:
             result = ToolResult(output=str(error))
         except Exception as error:
             # A bug of ours must not end the user's turn: the model hears of it and can try another way.
-            self._turn.emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))
+            turn.emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))
             result = ToolResult(output=f"tool {call.name} failed internally: {type(error).__name__}: {error}")
         self._record(running, result)
 

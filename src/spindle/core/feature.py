@@ -108,6 +108,11 @@ class Feature:
         """
         return await run(call)
 
+    @property
+    def surrounds_calls(self) -> bool:
+        """It has something to do around a call, so it is asked."""
+        return type(self).around_call is not Feature.around_call
+
     async def permit(self, turn: RunningTurn, call_id: str, reason: str | None) -> bool:
         """Before a person is asked about a call: true gives the permission, Rejected refuses it, false asks."""
         return False

@@ -18,13 +18,13 @@ from spindle.model.catalog import ModelInfo
 from spindle.model.client import Completed, ItemDone
 from spindle.policy.secrets import Secrets
 from spindle.prompt.audience import audience_for
-from spindle.prompt.build import ModelTraits, build_request
+from spindle.prompt.build import ModelTraits
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
 from spindle.protocol.provenance import ModelOrigin, Provenance
-from spindle.protocol.request import ModelFacts, Request, TokenUsage
+from spindle.protocol.request import ModelFacts, Request, TokenUsage, VisibleItem
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
@@ -219,22 +219,13 @@ class LiveThread:
         # To the provider's cache a fresh start is a compaction like any other, and an undo a rollback.
         self.cache.declare({"start_over": "compaction", "undo": "rollback"}.get(cause, cause))
 
-    def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
-        """The request that continues the thread."""
+    def show_to_model(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> list[VisibleItem]:
+        """What a request with these settings shows of the thread; the log is told what the request is made of."""
         audience = self._audience()
         self._fold.address(audience)
         fixed = self.instructions, self.tools.specs_bytes
         self.requests.made = Made(settings, self.traits, self.provider, audience, *fixed, output_schema)
-        return build_request(
-            items=self._fold.update(self.history.entries, self.history.generation),
-            instructions=self.instructions,
-            tools=self.tools.specs_bytes,
-            traits=self.traits,
-            settings=settings,
-            thread_id=self.thread_id,
-            output_schema=output_schema,
-            store=self.provider.is_azure,
-        )
+        return self._fold.update(self.history.entries, self.history.generation)
 
     @property
     def tokens_in_context(self) -> int:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.core.access import about_new_model
-from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
+from spindle.core.showing import MessageView
 from spindle.errors import ModelError, SpindleError, WindowFull
-from spindle.protocol.events import Error, Event, ItemStarted, Msg, TaskStarted, Warning
+from spindle.protocol.events import Error, Event, ItemCompleted, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
 from spindle.protocol.ops import InjectItems, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
-from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
+from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -154,12 +153,21 @@ class RunningTurn:
         return True
 
     def _append_input(self, submission: Submission) -> None:
+        """Record an input, then tell it: the message itself, what people see of it, and the skills it selects."""
+        thread, briefing = self.thread, self.session.briefing
         if isinstance(submission.op, InjectItems):
-            self.thread.append_items(submission.op.items)
+            thread.append_items(submission.op.items)
             return
         items = _input_op(submission).items
-        said = self.session.briefing.append_input(self.thread, items, self.settings, self.turn_id, self.emit)
-        self.inputs.append(said)
+        message, said = briefing.read_input(items, self.settings, self.emit)
+        thread.history.append_item(message)
+        thread.history.append_event(msgspec.to_builtins(said))
+        shown = {"type": "UserMessage", "id": "", "content": list(items)}
+        self.emit(ItemStarted(thread_id=thread.thread_id, turn_id=self.turn_id, item=shown))
+        self.emit(ItemCompleted(thread_id=thread.thread_id, turn_id=self.turn_id, item=shown))
+        self.emit(said)
+        briefing.append_skills(thread, items, self.settings, self.emit)
+        self.inputs.append(said.message)
 
     # ---- its requests --------------------------------------------------------------------------
 
@@ -208,15 +216,6 @@ class RunningTurn:
 
     # ---- its calls -----------------------------------------------------------------------------
 
-    async def run_call(self, tool: Tool, call: ToolCall, emit: Emit) -> ToolResult:
-        """Run a call, between what features do before and after it; `emit` tells people of the call."""
-        context = self.make_context(call.call_id, emit)
-        run: RunCall = partial(tool.run, ctx=context)
-        # From the inside out: the last in the list is next to the tool. Nothing surrounds what is no tool.
-        for feature in reversed(self.session.features) if tool.name else ():
-            run = partial(feature.around_call, self, run=run)
-        return await run(call)
-
     def make_context(self, call_id: str, emit: Emit) -> ToolContext:
         """What one call may use, as the settings are at this moment."""
         session, settings = self.session, self.session.limits.cap(self.settings)
@@ -239,32 +238,6 @@ class RunningTurn:
             if await feature.permit(self, call_id, reason):
                 return True
         return False
-
-
-class MessageView:
-    """How the messages of a turn are shown: as they come, each one whole."""
-
-    def __init__(self, turn: RunningTurn) -> None:
-        self.turn = turn
-
-    def announce(self, item_id: str, shown: dict[str, Any]) -> None:
-        """A message begins."""
-        turn = self.turn
-        turn.emit(ItemStarted(thread_id=turn.thread.thread_id, turn_id=turn.turn_id, item=shown))
-
-    def show(self, msg: Msg) -> None:
-        """Emit a message of the stream, a piece of a text for example."""
-        self.turn.emit(msg)
-
-    def finish(self, item_id: str) -> None:
-        """A message has ended: nothing of it may be held back any longer."""
-
-    def complete(self, item_id: str, text: str, tell: Emit) -> str | None:
-        """The whole message has come: what people are shown of it, None when there is nothing.
-
-        `tell` takes what else they are to see of it, once the message itself is recorded.
-        """
-        return text
 
 
 def _text_of(submission: Submission) -> str:

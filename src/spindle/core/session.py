@@ -7,43 +7,23 @@ changes the thread happens on this actor or inside the one running turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from spindle.core.briefing import Briefing
 from spindle.core.feature import Feature
 from spindle.core.live_thread import LiveThread
-from spindle.core.permission.approvals import reading
-from spindle.core.running_turn import Work
-from spindle.core.settings import apply_op
+from spindle.core.running_turn import RunningTurn, Work
+from spindle.core.settings import Limits, apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turn import run_turn
 from spindle.core.turns import Turns
 from spindle.core.workbench import Workbench
 from spindle.errors import SpindleError, reason_of
-from spindle.protocol.events import (
-    Error,
-    Event,
-    Msg,
-    ShutdownComplete,
-    ThreadRolledBack,
-    Warning,
-)
-from spindle.protocol.ops import (
-    ANSWERS,
-    CleanBackgroundTerminals,
-    InjectItems,
-    Interrupt,
-    OverrideTurnContext,
-    RunUserShellCommand,
-    Shutdown,
-    Submission,
-    ThreadRollback,
-    UserInput,
-    UserTurn,
-)
-from spindle.protocol.settings import Allowed, ThreadSettings
+from spindle.protocol.events import Error, Event, Msg, ShutdownComplete, Warning
+from spindle.protocol.ops import Interrupt, Shutdown, Submission, UserTurn
+from spindle.protocol.settings import ThreadSettings
 from spindle.thread.store import ThreadStore
 
 
@@ -55,23 +35,6 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
     store: ThreadStore
     warming: asyncio.Task[None] | None = None
     """Opens the connection to the model; owned here so that it ends with the session."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a turn may go."""
-
-    allowed: Allowed = Allowed()
-    """The administrator's limits."""
-    is_attended: bool = True
-    """Somebody can answer questions of permission."""
-    max_requests: int = 0
-    """Stop a turn after this many; 0 = no limit."""
-    turn_s: float = 0.0
-    """Longest time of a turn; 0 = no limit."""
-    cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings
-    """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
-    legacy_interrupt_error: bool = False
-    """A turn that is interrupted ends with an error beside its terminal event, as older clients want it."""
 
 
 class Session:
@@ -148,19 +111,29 @@ class Session:
         try:
             for feature in self.features:
                 feature.open(self)
-            while True:
-                submission = await self._ops.get()
-                if isinstance(submission.op, Shutdown):
-                    await self.aclose()
-                    self.emit(submission.id, ShutdownComplete())
-                    return
+            while not isinstance((submission := await self._ops.get()).op, Shutdown):
                 try:
-                    await self._handle(submission)
+                    match submission.op:
+                        case UserTurn(last_response_id=None) as op:
+                            settings = apply_op(self.settings, op, self.limits.allowed, self.thread.provider_ids)
+                            await self.stop("replaced")
+                            self.settings = settings
+                            self.begin_turn(submission, settings)
+                        case Interrupt():
+                            await self.stop("interrupted")
+                        case op if (handler := self._handlers.get(type(op))) is not None:
+                            await handler(self, submission)
+                        case _:
+                            from spindle.core.ops import handle  # for whoever does more than begin turns
+
+                            await handle(self, submission)
                 except (SpindleError, OSError) as error:
                     self.emit(submission.id, Error(message=reason_of(error)))
                 except Exception as error:  # our bug: the op fails, the session lives on
                     self.emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
                 self._ops.task_done()
+            await self.aclose()
+            self.emit(submission.id, ShutdownComplete())
         finally:
             await self.aclose()
 
@@ -196,84 +169,27 @@ class Session:
         """Tell everybody something that belongs to none."""
         self.stream.emit(Event("", msg))
 
+    def begin_turn(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
+        """Begin a turn; the one before must have ended."""
+        assert self.turns.running is None
+        turn = self.turns.running = RunningTurn(self, submission, self.limits.cap(settings), work)
+        turn.task = asyncio.ensure_future(self.turns.run(turn))
+        return turn
+
     async def start_turn(self, submission: Submission, work: Work = run_turn) -> None:
         """Begin a turn; one that runs is replaced by it."""
-        await self._stop("replaced")
-        self.turns.start(submission, self.settings, work)
+        await self.stop("replaced")
+        self.begin_turn(submission, self.settings, work)
 
-    def replace_feature(self, old: Feature, new: Feature) -> None:
-        """Put a feature in another's place; its moments come from now on."""
-        new.open(self)
-        self.features[self.features.index(old)] = new
-        self._handlers.update(new.ops())
-
-    # ---- ops -----------------------------------------------------------------------------------
-
-    async def _handle(self, submission: Submission) -> None:
-        match submission.op:
-            case UserTurn() as op:
-                settings = apply_op(self.settings, op, self.limits.allowed, self.thread.provider_ids)
-                branch = self._way_back(op.last_response_id) if op.last_response_id is not None else None
-                await self._stop("replaced")
-                self.settings = settings
-                if branch is not None:
-                    branch()
-                self.turns.start(submission, settings)
-            case UserInput(mode="steer") if self.is_running:
-                self.turns.steer(submission)
-                for feature in self.features:
-                    feature.steered()
-            case UserInput():
-                await self.start_turn(submission)
-            case RunUserShellCommand() if self.is_running:
-                raise SpindleError("a command of yours can be run when the turn has ended")
-            case RunUserShellCommand():
-                from spindle.core.user_command import run_user_command  # seldom
-
-                await self.start_turn(submission, run_user_command)
-            case CleanBackgroundTerminals(process_ids=ids):
-                from spindle.protocol.answers import BackgroundStopped  # seldom
-
-                self.emit(submission.id, BackgroundStopped(process_ids=await self.workbench.processes.stop_some(ids)))
-            case OverrideTurnContext() as op:
-                self.settings = apply_op(self.settings, op, self.limits.allowed, self.thread.provider_ids)
-            case Interrupt():
-                await self._stop("interrupted")
-            case op if isinstance(op, ANSWERS):
-                kind, request_id, decision, content = reading(op)
-                askers = (self.turns.approvals, *self.features)
-                if not any(asker.answer(kind, request_id, decision, content) for asker in askers):
-                    text = f"no open approval request or question {request_id!r}"
-                    self.emit(submission.id, Warning(message=text))
-            case ThreadRollback(num_turns=num_turns):
-                self._roll_back(num_turns)
-                self.emit(submission.id, ThreadRolledBack(num_turns=num_turns))
-            case InjectItems() if self.is_running:
-                raise SpindleError("items cannot be injected while a turn runs; steer it, or wait for its end")
-            case InjectItems(items=items):
-                self.thread.append_items(items)
-            case op if (handler := self._handlers.get(type(op))) is not None:
-                await handler(self, submission)
-            case op:
-                from spindle.core.answers import answer  # for the ops that are answered at once, and seldom come
-
-                self.emit(submission.id, answer(self, op))
-
-    async def _stop(self, reason: str) -> None:
+    async def stop(self, reason: str) -> None:
         """End the running turn, and what features do for it; without a turn only an interrupt reaches those."""
         is_theirs = self.is_running or reason == "interrupted"
         await self.turns.stop(reason)
         for feature in self.features if is_theirs else ():
             await feature.interrupt()
 
-    def _roll_back(self, num_turns: int) -> None:
-        from spindle.core.branching import roll_back  # seldom
-
-        if self.is_running:
-            raise SpindleError("a thread cannot be rolled back while a turn runs; interrupt it first")
-        roll_back(self.thread, self.briefing, num_turns)
-
-    def _way_back(self, response_id: str) -> Callable[[], None]:
-        from spindle.core.branching import way_back  # few turns go back
-
-        return way_back(self.thread, self.briefing, self.store, response_id)
+    def replace_feature(self, old: Feature, new: Feature) -> None:
+        """Put a feature in another's place; its moments come from now on."""
+        new.open(self)
+        self.features[self.features.index(old)] = new
+        self._handlers.update(new.ops())

@@ -1,9 +1,9 @@
-"""How an op changes the settings of a thread. Values are checked here, at the door."""
+"""How far a turn may go, and how an op changes the settings of a thread. Values are checked here, at the door."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -19,6 +19,23 @@ from spindle.protocol.settings import (
     SandboxPolicy,
     ThreadSettings,
 )
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a turn may go."""
+
+    allowed: Allowed = Allowed()
+    """The administrator's limits."""
+    is_attended: bool = True
+    """Somebody can answer questions of permission."""
+    max_requests: int = 0
+    """Stop a turn after this many; 0 = no limit."""
+    turn_s: float = 0.0
+    """Longest time of a turn; 0 = no limit."""
+    cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings
+    """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
+    legacy_interrupt_error: bool = False
+    """A turn that is interrupted ends with an error beside its terminal event, as older clients want it."""
 
 
 def apply_op(

@@ -11,6 +11,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
 
 BEHIND = 64
@@ -136,28 +138,13 @@ class EventStream:
 def _merge(earlier: Event, later: Event) -> Event | None:
     """Both deltas as one, when they are neighbours of the same item."""
     a, b = earlier.msg, later.msg
-    if isinstance(a, DELTAS) and len(a.delta) > MAX_MERGED_CHARACTERS:
+    if not isinstance(a, DELTAS) or not isinstance(b, DELTAS) or len(a.delta) > MAX_MERGED_CHARACTERS:
         return None
-    if isinstance(a, AgentMessageContentDelta) and isinstance(b, AgentMessageContentDelta) and a.item_id == b.item_id:
-        return Event(
-            later.id,
-            AgentMessageContentDelta(
-                thread_id=b.thread_id, turn_id=b.turn_id, item_id=b.item_id, delta=a.delta + b.delta
-            ),
-        )
-    if (
-        isinstance(a, ReasoningContentDelta)
-        and isinstance(b, ReasoningContentDelta)
-        and (a.item_id, a.summary_index) == (b.item_id, b.summary_index)
-    ):
-        return Event(
-            later.id,
-            ReasoningContentDelta(
-                thread_id=b.thread_id,
-                turn_id=b.turn_id,
-                item_id=b.item_id,
-                delta=a.delta + b.delta,
-                summary_index=b.summary_index,
-            ),
-        )
-    return None
+    if _place(a) != _place(b):
+        return None
+    return Event(later.id, msgspec.structs.replace(b, delta=a.delta + b.delta))
+
+
+def _place(delta: AgentMessageContentDelta | ReasoningContentDelta) -> tuple[str, int | None]:
+    """Where a piece of text belongs: the item, and of reasoning the section."""
+    return delta.item_id, delta.summary_index if isinstance(delta, ReasoningContentDelta) else None

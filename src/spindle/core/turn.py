@@ -19,8 +19,10 @@ import msgspec
 
 from spindle.core.access import forget_opaque, tell_other_model
 from spindle.core.calls import CallRunner
+from spindle.core.live_thread import LiveThread
 from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.core.secrecy import StreamedText
+from spindle.core.showing import announce_item, told_of
 from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
@@ -37,21 +39,11 @@ from spindle.model.client import (
     TextDelta,
     TurnState,
 )
-from spindle.model.retry import backoff_s
-from spindle.protocol.events import (
-    AgentMessage,
-    AgentReasoning,
-    AgentReasoningRawContent,
-    AgentReasoningSectionBreak,
-    ItemCompleted,
-    ItemStarted,
-    Msg,
-    StreamError,
-    Warning,
-    WebSearchBegin,
-    WebSearchEnd,
-)
-from spindle.protocol.items import Item, is_call, item_text
+from spindle.prompt.build import build_request
+from spindle.protocol.events import AgentReasoningSectionBreak, Warning
+from spindle.protocol.items import is_call
+from spindle.protocol.request import Request
+from spindle.protocol.settings import ThreadSettings
 
 
 class Sample(msgspec.Struct, kw_only=True):
@@ -119,6 +111,8 @@ async def ask(turn: RunningTurn, turn_state: TurnState) -> Sample:
                 thread.note_completed(sample.completed, turn.emit)
                 return sample
             case StreamDropped():
+                from spindle.core.retries import wait_before_retry  # most streams come to their end
+
                 attempt += 1
                 await wait_before_retry(turn, failure, attempt)
             case ImageRejected() if may_drop_image and thread.drop_last_tool_image():
@@ -128,23 +122,18 @@ async def ask(turn: RunningTurn, turn_state: TurnState) -> Sample:
                 raise failure
 
 
-async def wait_before_retry(turn: RunningTurn, dropped: StreamDropped, attempt: int) -> None:
-    """Announce the retry and wait: as long as the server asked for, else with growing, jittered pauses."""
-    limit = turn.thread.provider.stream_retries
-    if attempt > limit:
-        raise dropped.given_up(limit)
-    asked = dropped.delay_s
-    delay_s = backoff_s(attempt, turn.thread.clock) if asked is None else asked
-    pause = f"; waiting {asked:.0f} s as the server asks" if asked is not None and asked >= 1 else ""
-    turn.emit(
-        StreamError(
-            message=f"Reconnecting... {attempt}/{limit} ({dropped}{pause})",
-            codex_error_info=dropped.info,
-            additional_details=str(dropped),
-            delay_s=round(delay_s, 1),
-        )
+def next_request(thread: LiveThread, settings: ThreadSettings, output_schema: dict[str, Any] | None) -> Request:
+    """The request that continues the thread: all that the model is to see of it, and the parts that never change."""
+    return build_request(
+        items=thread.show_to_model(settings, output_schema),
+        instructions=thread.instructions,
+        tools=thread.tools.specs_bytes,
+        traits=thread.traits,
+        settings=settings,
+        thread_id=thread.thread_id,
+        output_schema=output_schema,
+        store=thread.provider.is_azure,
     )
-    await asyncio.sleep(delay_s)
 
 
 async def read_answer(
@@ -152,7 +141,7 @@ async def read_answer(
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     thread = turn.thread
-    request = thread.asked = thread.build_request(turn.settings, turn.output_schema)
+    request = thread.asked = next_request(thread, turn.settings, turn.output_schema)
     streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, turn.view.show)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:
@@ -198,61 +187,14 @@ async def read_answer(
     return None
 
 
-def announce_item(turn: RunningTurn, item: Item, item_id: str) -> None:
-    """An item begins to stream: show it, record nothing."""
-    if item.get("type") == "web_search_call":
-        turn.emit(WebSearchBegin(call_id=item_id))
-    elif (shown := shown_item(item, item_id)) is None:
-        return
-    elif shown["type"] == "AgentMessage":
-        turn.view.announce(item_id, shown)
-    else:
-        turn.emit(ItemStarted(thread_id=turn.thread.thread_id, turn_id=turn.turn_id, item=shown))
-
-
 def record_item(turn: RunningTurn, done: ItemDone, sample: Sample) -> None:
-    """A finished item: its event line, then the item itself; when both are recorded, the front ends are told."""
-    thread, item, item_id = turn.thread, done.item, done.item_id
-    kind = item.get("type")
-    shown = shown_item(item, item_id)
-    told: list[Msg] = []
-    if kind == "message":
-        said = turn.view.complete(item_id, item_text(item), told.append)
-        if said is None:
-            shown = None  # nothing of it is shown as a message
-        else:
-            shown = {**(shown or {}), "content": [{"type": "Text", "text": said}]}
-            sample.last_message = said
-            thread.history.append_event({"type": "agent_message", "message": said})
-            told.append(AgentMessage(message=said))
-    elif kind == "reasoning" and shown is not None:
-        for text in shown["summary_text"]:
-            thread.history.append_event({"type": "agent_reasoning", "text": text})
-            told.append(AgentReasoning(text=text))
-        if thread.show_raw_reasoning:
-            for text in shown["raw_content"]:
-                thread.history.append_event({"type": "agent_reasoning_raw_content", "text": text})
-                told.append(AgentReasoningRawContent(text=text))
-    elif kind == "web_search_call":
-        action = item.get("action") or {}
-        query = action.get("query") or action.get("url") or ""
-        told.append(WebSearchEnd(call_id=item_id, query=query, action=action))
-    thread.history.append_item(item, thread.provenance(done))
-    if shown is not None:
-        told.append(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
-    for msg in told:
+    """A finished item: its event lines, then the item itself; when both are recorded, the front ends are told."""
+    thread = turn.thread
+    told = told_of(turn, done.item, done.item_id)
+    if told.said is not None:
+        sample.last_message = told.said
+    for line in told.lines:
+        thread.history.append_event(line)
+    thread.history.append_item(done.item, thread.provenance(done))
+    for msg in told.msgs:
         turn.emit(msg)
-
-
-def shown_item(item: Item, item_id: str) -> dict[str, Any] | None:
-    """The item as people see it, or None for those that tools show by events of their own."""
-    match item.get("type"):
-        case "message":
-            content = [{"type": "Text", "text": item_text(item)}]
-            return {"type": "AgentMessage", "id": item_id, "content": content, "phase": item.get("phase")}
-        case "reasoning":
-            summary = [part.get("text", "") for part in item.get("summary") or ()]
-            raw = [part.get("text", "") for part in item.get("content") or ()]
-            return {"type": "Reasoning", "id": item_id, "summary_text": summary, "raw_content": raw}
-        case _:
-            return None

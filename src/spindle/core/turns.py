@@ -1,6 +1,7 @@
 """The turns of one session: at most one runs, each ends with exactly one terminal event.
 
-Starts, steers and stops them. What a turn does is `turn.py`; what it has at hand is `running_turn.py`.
+Sees each of them to its end, steers and stops them; the session begins them. What a turn does is `turn.py`; what it has
+at hand is `running_turn.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ import msgspec
 
 from spindle.core.feature import leave_turn
 from spindle.core.permission.approvals import Approvals
-from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, Work
-from spindle.core.turn import run_turn
+from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn
 from spindle.errors import BudgetReached, ModelError, SpindleError
-from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Msg, TaskComplete, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, Submission
 from spindle.protocol.settings import ThreadSettings
@@ -50,14 +49,6 @@ class Turns:
     def is_running(self) -> bool:
         return self.running is not None
 
-    def start(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
-        """Begin a turn; the one before must have ended."""
-        assert self.running is None
-        running = RunningTurn(self._session, submission, self._session.limits.cap(settings), work)
-        self.running = running
-        running.task = asyncio.ensure_future(self._run(running))
-        return running
-
     def steer(self, submission: Submission) -> None:
         """Feed the running turn; the input is appended before its next request."""
         assert self.running is not None
@@ -89,7 +80,7 @@ class Turns:
 
     # ---- one turn ------------------------------------------------------------------------------
 
-    async def _run(self, turn: RunningTurn) -> None:
+    async def run(self, turn: RunningTurn) -> None:
         """One turn from its first event to its terminal one. Whatever happens in it, a terminal event is emitted."""
         turn.has_begun = True
         limits = self._session.limits
@@ -107,6 +98,8 @@ class Turns:
             failure = Error(message=text, codex_error_info="other")
         except asyncio.CancelledError:
             # Swallowed on purpose: this task has one more thing to say, and its owner only waits for its end.
+            from spindle.prompt.aborted import aborted_marker  # few turns are stopped
+
             self._thread.history.append_item(aborted_marker())
             if limits.legacy_interrupt_error and turn.reason == "interrupted":
                 turn.emit(Error(message="interrupted"))
@@ -140,7 +133,7 @@ class Turns:
         # Input that was steered into a turn which then failed, or ended, starts a turn of its own.
         if turn.steered:
             first, *others = turn.steered
-            self.start(first, turn.settings).steered = others
+            self._session.begin_turn(first, turn.settings).steered = others
             return
         for feature in self._session.features:
             feature.after_turn(turn)

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from spindle.core.feature import Feature
-from spindle.core.running_turn import MessageView, RunningTurn
+from spindle.core.running_turn import RunningTurn
+from spindle.core.showing import MessageView
 from spindle.protocol.events import AgentMessageContentDelta, ItemCompleted, ItemStarted, Msg
 from spindle.protocol.questions import PlanDelta
 from spindle.protocol.tagged import Piece, TagParser

@@ -7,11 +7,14 @@ which holds all that it does and is loaded when it is first called.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.context.truncate import DEFAULT_LIMIT
 from spindle.tools.descriptions import description
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 TIMEOUT_MS = 10_000
 """How long a one-shot command may run, if the call does not say."""
@@ -39,10 +42,11 @@ class BuiltIn:
     def spec(self) -> dict[str, Any]:
         return function_spec(self.name, description(self.name), self._properties, self._required)
 
-    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+    def run(self, call: ToolCall, ctx: ToolContext) -> CoroutineType[Any, Any, ToolResult]:
+        """The code that answers the call, loaded and ready to be awaited."""
         module, _, function = self.runs.partition(":")
         __import__(f"spindle.tools.{module}")
-        return await getattr(sys.modules[f"spindle.tools.{module}"], function)(call, ctx)
+        return getattr(sys.modules[f"spindle.tools.{module}"], function)(call, ctx)
 
 
 # ---- commands ----------------------------------------------------------------------------------------

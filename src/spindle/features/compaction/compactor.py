@@ -23,6 +23,7 @@ from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.feature import Feature, Handler
 from spindle.core.live_thread import Cause, LiveThread
 from spindle.core.running_turn import RunningTurn, TurnOutcome
+from spindle.core.turn import next_request
 from spindle.errors import BudgetReached, ModelError, StreamDropped
 from spindle.features.compaction.options import CompactionOptions
 from spindle.features.compaction.summary import Replacement, Summariser
@@ -247,7 +248,7 @@ class Compactor(Feature):
         ledger, room = thread.notes.ledger(), self._ledger_room
         if self._asks_server and not instructions:
             try:
-                returned = await thread.client.compact(thread.build_request(settings, None))
+                returned = await thread.client.compact(next_request(thread, settings, None))
                 if (usage := cost_of_compaction(returned)) is not None:
                     thread.total_usage = thread.total_usage + usage
                 # Nobody can see what the server kept.

@@ -11,8 +11,9 @@ from spindle.context.tokens import tokens_of_bytes
 from spindle.core.access import forget_opaque
 from spindle.core.live_thread import Cause
 from spindle.core.request_log import SummaryOrder
+from spindle.core.retries import wait_before_retry
 from spindle.core.running_turn import RunningTurn
-from spindle.core.turn import wait_before_retry
+from spindle.core.turn import next_request
 from spindle.errors import StreamDropped
 from spindle.model.client import Completed, ItemDone, Notice, OpaqueRefused, TurnState
 from spindle.prompt.summary_request import for_summary, showing
@@ -55,7 +56,7 @@ class Summariser:
         self._turn = turn
         self._thread = turn.thread
         self._keeps_tools = keeps_tools
-        self._request = for_summary(self._thread.build_request(settings, None), keeps_tools=keeps_tools)
+        self._request = for_summary(next_request(self._thread, settings, None), keeps_tools=keeps_tools)
         self._made = self._thread.requests.made
         self.fixed_tokens = tokens_of_bytes(len(self._request.instructions) + len(self._request.tools))
         self.items: list[Item] = [visible.item for visible in self._request.items]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,13 @@ import msgspec
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.frontends import standard_streams
 from spindle.frontends.exec import arguments
-from spindle.frontends.exec.ending import Ending
+from spindle.frontends.exec.ending import Ending, Signals
 from spindle.frontends.exec.printer import Judge, Printer
 from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import AgentMessageContentDelta, ExecCommandOutputDelta, Msg, ReasoningContentDelta
-from spindle.protocol.ops import Interrupt, Op, UserTurn
+from spindle.protocol.ops import Op, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
@@ -123,44 +122,3 @@ def make_printer(thread: OpenThread, request: SessionRequest, options: Parsed) -
     from spindle.frontends.exec.people import TextPrinter  # a run prints in one way or the other
 
     return TextPrinter(thread, request, options.value("color") or "auto")
-
-
-class Signals:
-    """Ctrl-C and SIGTERM stop the turn; the thread stays resumable. A second Ctrl-C does not wait."""
-
-    def __init__(self, thread: OpenThread, printer: Printer) -> None:
-        self.caught: int | None = None
-        self._thread = thread
-        self._printer = printer
-        loop = asyncio.get_running_loop()
-        _forget_handler_of_asyncio()
-        # What was ignored when we were started (nohup, a background job) stays ignored.
-        numbers = [
-            number
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(number) != signal.SIG_IGN
-        ]
-        for number in numbers:
-            loop.add_signal_handler(number, self._stop, number)
-        standard_streams.bound_writes_after(numbers)
-
-    @property
-    def exit_code(self) -> int:
-        return 1 if self.caught == signal.SIGINT else 128 + (self.caught or 0)
-
-    def _stop(self, number: int) -> None:
-        if self.caught is not None:
-            self._thread.kill()
-            self._printer.abandon()
-            os._exit(128 + number)
-        self.caught = number
-        self._printer.stopping()
-        self._thread.submit(Interrupt(), "")
-
-
-def _forget_handler_of_asyncio() -> None:
-    """Another one takes its place. `signal` writes out what a handler holds, here the loop, to find no name for it."""
-    import _signal  # pyright: ignore[reportMissingImports]  # it does not
-
-    if _signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        _signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,8 +1,19 @@
-"""When a run is over, and how it went: with its turn, or with the goal that turn after turn is spent on."""
+"""When a run is over, and how it went: with its turn, with the goal that turn after turn serves, or by a signal."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from spindle.frontends import standard_streams
 from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted
+from spindle.protocol.ops import Interrupt
+
+if TYPE_CHECKING:
+    from spindle.api.door import OpenThread
+    from spindle.frontends.exec.printer import Printer
 
 
 class Ending:
@@ -55,3 +66,44 @@ class Ending:
     def cut_short(self) -> None:
         """The thread ended before the run did."""
         self._has_failed, self._goal = True, None
+
+
+class Signals:
+    """Ctrl-C and SIGTERM stop the turn; the thread stays resumable. A second Ctrl-C does not wait."""
+
+    def __init__(self, thread: OpenThread, printer: Printer) -> None:
+        self.caught: int | None = None
+        self._thread = thread
+        self._printer = printer
+        loop = asyncio.get_running_loop()
+        _forget_handler_of_asyncio()
+        # What was ignored when we were started (nohup, a background job) stays ignored.
+        numbers = [
+            number
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) != signal.SIG_IGN
+        ]
+        for number in numbers:
+            loop.add_signal_handler(number, self._stop, number)
+        standard_streams.bound_writes_after(numbers)
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.caught == signal.SIGINT else 128 + (self.caught or 0)
+
+    def _stop(self, number: int) -> None:
+        if self.caught is not None:
+            self._thread.kill()
+            self._printer.abandon()
+            os._exit(128 + number)
+        self.caught = number
+        self._printer.stopping()
+        self._thread.submit(Interrupt(), "")
+
+
+def _forget_handler_of_asyncio() -> None:
+    """Another one takes its place. `signal` writes out what a handler holds, here the loop, to find no name for it."""
+    import _signal  # pyright: ignore[reportMissingImports]  # it does not
+
+    if _signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        _signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spindle import __version__
-from spindle.errors import SpindleError
 from spindle.frontends.exec.printer import Printer, write_out
-from spindle.frontends.plain_text import Look, printable, sandbox_line
+from spindle.frontends.plain_text import Look, printable
 from spindle.frontends.terminal import (
     STDERR,
     STDOUT,
@@ -22,8 +21,7 @@ from spindle.frontends.terminal import (
 )
 from spindle.frontends.transcript import Transcript
 from spindle.protocol.events import ItemCompleted, Msg
-from spindle.protocol.quote import shell_join, visible
-from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
+from spindle.protocol.quote import shell_join
 
 if TYPE_CHECKING:
     from spindle.api.door import OpenThread, SessionRequest
@@ -53,7 +51,7 @@ class TextPrinter(Printer):
             version=__version__,
             summary=thread.settings.summary,
             elapsed_s=lambda: clock.monotonic() - started_s,
-            notes=notes_on_settings(thread, request),
+            notes=_notes(thread, request),
             way_back=lambda thread_id: way_back(thread_id, request),
         )
         self._transcript.set_usage(thread.usage.to_dict())
@@ -124,47 +122,9 @@ def way_back(thread_id: str, request: SessionRequest) -> str:
     return shell_join(["spindle", "exec", "resume", *(["-s", mode] if is_asked_for else []), thread_id])
 
 
-def notes_on_settings(thread: OpenThread, request: SessionRequest) -> dict[str, str]:
-    """For a thread that ran before with other settings: where today's come from, and how to keep those it had.
-
-    `exec` never takes them over by itself: a thread that once had the run of the machine must not get it unasked.
-    """
-    before = thread.recorded_settings
-    if before is None:
+def _notes(thread: OpenThread, request: SessionRequest) -> dict[str, str]:
+    if thread.recorded_settings is None:
         return {}
-    notes: dict[str, str] = {}
-    if flags := _sandbox_flags(recorded := before.get("sandbox_policy"), thread.settings.sandbox):
-        had = SandboxPolicy.from_wire(recorded)
-        words = sandbox_line(had) if had.writable_roots or had.network_access else had.mode
-        notes["sandbox"] = _note("sandbox_mode", words, flags, request)
-    effort, now = before.get("effort"), thread.effort
-    if isinstance(effort, str) and effort != now:
-        notes["reasoning effort"] = _note(
-            "model_reasoning_effort", effort, ["-c", f"model_reasoning_effort={effort}"], request
-        )
-    return {name: note for name, note in notes.items() if note}
+    from spindle.frontends.exec.other_settings import notes_on_settings  # only a thread that ran before has any
 
-
-def _note(key: str, before: str, flags: list[str], request: SessionRequest) -> str:
-    origin = request.config.origins.get(key)
-    if origin in ("command line", "-c"):
-        return ""  # the person has just said so
-    reason = f"from {origin}" if origin else "exec's default"
-    return f"{reason}; the thread ran with {visible(before)}: add {visible(shell_join(flags))} to keep it"
-
-
-def _sandbox_flags(recorded: Any, now: SandboxPolicy) -> list[str]:
-    """The options that give a thread what it had before; none when it has that, or when no option gives it."""
-    try:
-        before = SandboxPolicy.from_wire(recorded)
-    except SpindleError:
-        return []
-    if before.mode not in SANDBOX_MODES:
-        return []
-    flags = ["-s", before.mode] if before.mode != now.mode else []
-    if before.mode == "workspace-write":
-        for root in before.writable_roots:
-            flags += ["--add-dir", root] if root not in now.writable_roots else []
-        if before.network_access and not now.network_access:
-            flags += ["-c", "sandbox_workspace_write.network_access=true"]
-    return flags
+    return notes_on_settings(thread.recorded_settings, thread, request)
