@@ -23,6 +23,8 @@ def test_nothing_is_answered_before_the_handshake_and_that_is_done_once(start: S
     known = client.initialize()
     assert known["userAgent"].startswith(f"tester/{spindle.__version__} (")
     assert known["userAgent"].endswith("(tester; 9.1)")
+    # No version of Codex is claimed: an SDK that compares versions takes this one for a build without a number.
+    assert known["serverInfo"] == {"name": "spindle", "version": f"0.0.0 (spindle {spindle.__version__})"}
     assert known["codexHome"] == str(home) and known["platformFamily"] == "unix"
     again = client.error("initialize", {"clientInfo": {"name": "tester", "version": "1"}})
     assert again["message"] == "Already initialized"

@@ -253,6 +253,32 @@ def test_the_schemas_describe_what_is_sent(
     assert without.returncode == 2 and "--out" in without.stderr
 
 
+def test_an_sdk_finds_the_members_of_a_request_where_codex_writes_them(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "schemas"
+    command = [*spindle_cmd, "app-server", "generate-json-schema", "--experimental", "-o", str(out)]
+    subprocess.run(command, env=environment, check=True)
+    for name in ("ThreadResumeParams", "ThreadForkParams"):
+        assert "excludeTurns" in json.loads((out / "v2" / f"{name}.json").read_text())["properties"]
+    start = json.loads((out / "v2" / "TurnStartParams.json").read_text())
+    assert start["title"] == "TurnStartParams" and {"threadId", "input"} <= start["properties"].keys()
+    assert {"threadId", "input"} == set(start["required"]) and {"TextInput", "ReadOnly"} <= start["$defs"].keys()
+
+
+def test_schemas_are_not_written_through_a_link_that_lies_in_the_folder(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    out, elsewhere = tmp_path / "schemas", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    (out / "v2").symlink_to(elsewhere)
+    command = [*spindle_cmd, "app-server", "generate-json-schema", "--out", str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and f"{out} cannot be written" in done.stderr
+    assert not list(elsewhere.iterdir())
+
+
 def test_every_result_can_be_made_into_a_schema() -> None:
     for method in METHODS.values():
         msgspec.json.schema(method.params)

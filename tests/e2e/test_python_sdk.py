@@ -44,4 +44,5 @@ def test_the_sdk_sees_deltas_answers_an_approval_and_interrupts(
     assert (workspace / "made").exists()
     assert broken_off["status"] == "interrupted"
     assert seen["kept"] == ["completed", "completed", "interrupted"]
+    assert seen["lengths"] == [0, 0]
     assert seen["misread"] == []

@@ -234,7 +234,10 @@ COMPLETION = Command(
 
 # ---- servers ---------------------------------------------------------------------------------------
 
-_OUT = (Option(("--out",), VALUE, "the folder to write to (needed)", "DIR"),)
+_OUT = (
+    Option(("--out", "-o"), VALUE, "the folder to write to (needed)", "DIR"),
+    Option(("--experimental",), FLAG, "taken as by Codex; what is experimental is always written"),
+)
 APP_SERVER = Command(
     name="app-server",
     summary="serve editors and SDKs over stdio, a Unix socket or a WebSocket",

@@ -1,4 +1,5 @@
-"""A program that uses the official Python SDK: a turn with deltas, one with an approval, one that is interrupted.
+"""A program that uses the official Python SDK: a turn with deltas, one with an approval, one that is interrupted; then
+the thread is opened again without its turns.
 
 Run with the SDK on the path; prints what it saw as one line of JSON. The argument is the job: the agent, its folder.
 """
@@ -65,7 +66,12 @@ def main() -> None:
         ]
         read = client.thread_read(started.thread.id, include_turns=True)
         kept = [turn.status.value for turn in read.thread.turns]
-    print(json.dumps({"turns": turns, "kept": kept, "asked": asked, "misread": misread}))
+        # The SDK sends this only to a server whose version, or whose schema, says that it is understood.
+        opened = [
+            again(started.thread.id, {"excludeTurns": True}) for again in (client.thread_resume, client.thread_fork)
+        ]
+        lengths = [len(one.thread.turns) for one in opened]
+    print(json.dumps({"turns": turns, "kept": kept, "lengths": lengths, "asked": asked, "misread": misread}))
 
 
 main()

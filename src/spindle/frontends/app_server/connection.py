@@ -49,8 +49,19 @@ class InitializeParams(Wire, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
 
 
+UNVERSIONED = "0.0.0"
+"""What Codex calls itself when it was built from a checkout. SDKs compare versions with those of Codex, to which ours
+says nothing; with this one they look into the schemas for what there is."""
+
+
+class ServerInfo(Wire, frozen=True, kw_only=True):
+    name: str = "spindle"
+    version: str = f"{UNVERSIONED} (spindle {__version__})"
+
+
 class InitializeResult(Wire, frozen=True, kw_only=True):
     user_agent: str
+    server_info: ServerInfo = ServerInfo()
     codex_home: str
     platform_family: str
     platform_os: str

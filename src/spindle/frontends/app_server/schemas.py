@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from spindle.frontends.app_server.server_requests import Ask
 Schema = dict[str, Any]
 _REF = "#/$defs/{name}"
 BUNDLE = "app_server.schemas.json"
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def all_shapes() -> dict[str, Any]:
@@ -42,19 +44,18 @@ def _title(method: str) -> str:
 
 
 def write_json_schemas(folder: str) -> list[str]:
-    """One file per shape, and one with all of them. Gives the names."""
+    """One file per shape, one with all of them, and in `v2` the params of methods as Codex writes them. Gives the
+    names."""
     shapes = all_shapes()
     schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
-    files = {
-        f"{name}.json": {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": name,
-            **_with_definitions(schema, definitions),
-        }
-        for name, schema in zip(shapes, schemas, strict=True)
-    }
+    named = dict(zip(shapes, schemas, strict=True))
+    files = {f"{name}.json": _page(name, schema, definitions) for name, schema in named.items()}
+    for name in (f"{_title(method)}Params" for method in METHODS):
+        # SDKs look there for the members of a request, and for no reference to them.
+        unfolded = definitions.get(named[name].get("$ref", "").removeprefix("#/$defs/"), named[name])
+        files[f"v2/{name}.json"] = _page(name, unfolded, definitions)
     files[BUNDLE] = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": _DRAFT,
         "methods": {
             name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"}
             for name in ("initialize", *METHODS)
@@ -63,11 +64,15 @@ def write_json_schemas(folder: str) -> list[str]:
         "serverRequests": {
             name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"} for name in kinds_of(Ask)
         },
-        "shapes": dict(zip(shapes, schemas, strict=True)),
+        "shapes": named,
         "$defs": definitions,
     }
     _write(folder, {name: msgspec.json.format(msgspec.json.encode(schema), indent=2) for name, schema in files.items()})
     return list(files)
+
+
+def _page(name: str, schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    return {"$schema": _DRAFT, **_with_definitions(schema, definitions), "title": name}
 
 
 def _with_definitions(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -144,9 +149,23 @@ def _write(folder: str, files: Mapping[str, bytes]) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         for name, content in files.items():
-            # Not through a link: the agent may have worked in that folder.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(f"{folder}/{name}", flags, 0o666), "wb") as file:
-                file.write(content)
+            # Not through links: the agent may have worked in that folder.
+            inner, _, base = name.rpartition("/")
+            place = _opened(folder, inner)
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+                with open(os.open(base, flags, 0o666, dir_fd=place), "wb") as file:
+                    file.write(content)
+            finally:
+                os.close(place)
     except OSError as error:
         raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _opened(folder: str, inner: str) -> int:
+    """The folder, or one in it that is made if it is not there."""
+    if not inner:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(f"{folder}/{inner}")
+    return os.open(f"{folder}/{inner}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
