@@ -66,6 +66,21 @@ def test_15_a_foreign_thread_file_brings_no_rights(
     assert "gives no rights" in warnings_of(client) and "folder /" in warnings_of(client)
 
 
+@pytest.mark.parametrize(
+    "inner", [".git", ".git/hooks", ".codex", ".agents/skills", ".vscode", "sub/.git/hooks", "sub/.husky", "ci/jobs"]
+)
+def test_15_a_foreign_thread_file_opens_nothing_that_stays_read_only(
+    home: Path, workspace: Path, start: Start, inner: str
+) -> None:
+    """To work in a folder is to write to it."""
+    (workspace / inner).mkdir(parents=True, exist_ok=True)
+    foreign(home, str(workspace / inner), sandbox={"type": "workspace-write"})
+    client = start("-c", "sandbox_mode=workspace-write", "-c", 'spindle.sandbox.protected=[".vscode", ".husky", "ci"]')
+    client.initialize()
+    opened = client.result("thread/resume", {"threadId": ID})
+    assert opened["cwd"] == str(workspace) and f"folder {workspace / inner}" in warnings_of(client)
+
+
 def test_15_a_foreign_thread_file_may_narrow(home: Path, workspace: Path, start: Start) -> None:
     (workspace / "below").mkdir()
     foreign(home, str(workspace / "below"), approval="untrusted", sandbox={"type": "read-only"})
