@@ -25,7 +25,7 @@ allowed_approval_policies = ["untrusted", "on-request"]
 allowed_sandbox_modes = ["read-only", "workspace-write"]
 """
 ALLOWED = Allowed(approval_policies=("untrusted", "on-request"), sandbox_modes=("read-only", "workspace-write"))
-SETTINGS = ThreadSettings(cwd="/", model="m", model_provider="p")
+SETTINGS = ThreadSettings(cwd="/usr", model="m", model_provider="p")
 
 TOO_MUCH: list[dict[str, Any]] = [
     {"approval_policy": "never"},
@@ -36,8 +36,21 @@ TOO_MUCH: list[dict[str, Any]] = [
     {"sandbox_policy": {"type": "external-sandbox", "network_access": "enabled"}},
     {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/"]}},
     {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/srv", "//"]}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/usr/.."]}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/proc/self/root"]}},
+    {"sandbox_policy": {"type": "workspace-write"}, "cwd": "/"},
+    {"sandbox_policy": {"type": "workspace-write"}, "cwd": "/usr/.."},
     {"sandbox_policy": {"type": "read-only", "permissions": {"name": "x", "rules": [[":root", "write"]]}}},
     {"sandbox_policy": {"type": "workspace-write", "permissions": {"name": "x", "rules": [["/", "write"]]}}},
+    *(
+        {"sandbox_policy": {"type": "workspace-write", "permissions": {"name": "x", **rights}}}
+        for rights in (
+            {"rules": [["/usr/..", "write"]]},
+            {"rules": [[":root/.", "write"]]},
+            {"rules": [[":workspace_roots", "write"]], "workspace_roots": ["/"]},
+            {"rules": [[":workspace_roots/..", "write"]], "workspace_roots": ["/usr"]},
+        )
+    ),
 ]
 
 
@@ -58,6 +71,19 @@ def test_18_no_op_goes_beyond_the_administrators_limits(change: dict[str, Any], 
 )
 def test_18_what_is_allowed_can_be_chosen(change: dict[str, Any]) -> None:
     apply_op(SETTINGS, OverrideTurnContext(**change), ALLOWED)
+
+
+def test_18_the_workspace_does_not_become_all_of_the_disk() -> None:
+    changed = apply_op(SETTINGS, OverrideTurnContext(sandbox_policy="workspace-write"), ALLOWED)
+    with pytest.raises(ConfigError, match="danger-full-access is not allowed here by the administrator"):
+        apply_op(changed, OverrideTurnContext(cwd="/"), ALLOWED)
+
+
+def test_18_exec_does_not_take_all_of_the_disk_for_its_workspace(
+    spindle: Spindle, server: FakeServer, limited: list[str]
+) -> None:
+    done = spindle("exec", "--skip-git-repo-check", "-s", "workspace-write", "-C", "/", "go", wrap=limited)
+    assert done.code == 1 and server.requests == [] and "not allowed here by the administrator" in done.err
 
 
 @pytest.fixture
