@@ -301,6 +301,25 @@ async def test_20_a_refresh_with_another_program_asks_again(start: Start) -> Non
         assert len(await questions_of(driver, driver.begin("again"), "approved")) == expected
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"env": {"MODE": "evil"}}, {"env_vars": ["MODE"]}, {"cwd": "/"}],
+    ids=["its variables", "variables passed on", "its folder"],
+)
+async def test_20_a_yes_is_for_the_server_that_was_asked_about_for_resources_too(
+    start: Start, other: dict[str, Any]
+) -> None:
+    same = stub({"tools": ["a"], "read_only": False, "resources": [{"uri": "a://1"}]})
+    driver = await start(approval="on-request", sandbox="read-only", config=servers(tiny=same))
+    wanted = (READ, ("mcp__tiny__a", {"text": "x"}))
+    driver.model.script(*(calls(*one, f"c{n}") for n, one in enumerate(wanted)), says("ok"))
+    await questions_of(driver, driver.begin("hello"), *["approved_for_session"] * 2)
+    for entry, expected in ((same, 0), ({**same, **other}, 2)):
+        driver.submit(RefreshMcpServers(config=servers(tiny=entry)))
+        driver.model.script(*(calls(*one, f"c{n}") for n, one in enumerate(wanted)), says("ok"))
+        assert len(await questions_of(driver, driver.begin("again"), *["denied"] * 2)) == expected
+
+
 # ---- resources -------------------------------------------------------------------------------------
 
 READ = ("read_mcp_resource", {"server": "tiny", "uri": "a://1"})

@@ -84,8 +84,8 @@ class Permission(Protocol):
         """
         ...
 
-    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
-        """To list or read what an MCP server keeps, with our tool `name`."""
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None, entry: str) -> None:
+        """To list or read what an MCP server keeps, with our tool `name`; `entry` stands for the server as it is."""
         ...
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:

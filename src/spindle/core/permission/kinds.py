@@ -91,10 +91,10 @@ class Kinds(ABC):
 
         await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode=mode, definition=definition))
 
-    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None, entry: str) -> None:
         from spindle.core.permission.remote_tools import ResourceUse  # only for those who have MCP servers
 
-        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode))
+        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode, entry=entry))
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
