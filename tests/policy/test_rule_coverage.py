@@ -269,6 +269,7 @@ docker build . | docker build . -t x
 kubectl get pods | kubectl get pods -n a -o yaml
 terraform plan | terraform plan -no-color
 pip install | pip install -U requests
+pip install | pip install -e .
 pip install | pip install -r requirements.txt
 apt-get install | apt-get install -y curl
 curl https://h | curl https://h -sSfL

@@ -114,6 +114,7 @@ mypy: --strict --ignore-missing-imports --pretty --no-error-summary --show-error
 basedpyright|pyright: --stats --warnings --level --outputjson --threads --skipunannotated --pythonversion
 pip|pip3: paths! -U -r= -q -v -y -I --upgrade --requirement --user --no-deps --pre --no-cache-dir --no-input
     --outdated --break-system-packages --only-binary --no-binary --force-reinstall --disable-pip-version-check
+    -e=. -e=.[dev] -e=.[test] -e=.[tests] -e=.[all]
 uv: paths! --dev --no-dev --all-extras --extra --group --all-groups --upgrade -U -P= --upgrade-package --no-sync
     --no-build-isolation --prerelease --resolution -r= --system --only-group --no-install-project --active --outdated
 poetry|pdm|hatch|pipenv: paths! --dev --no-dev --with --without --only --group -G= --no-root --sync --all-extras -E=
