@@ -140,6 +140,22 @@ def test_18_proto_opens_no_thread_beyond_the_limits(spindle: Spindle, limited: l
     assert "session_configured" not in kinds and "error" in kinds
 
 
+def test_18_the_app_server_runs_no_command_beyond_the_limits(spindle: Spindle, limited: list[str]) -> None:
+    asked = [
+        {"sandboxPolicy": {"type": "dangerFullAccess"}},
+        {"sandboxPolicy": {"type": "workspaceWrite", "writableRoots": ["/usr/.."]}},
+        {"sandboxPolicy": {"type": "workspaceWrite"}, "cwd": "/"},
+    ]
+    calls = [("initialize", {"clientInfo": {"name": "t", "version": "1"}})]
+    calls += [("command/exec", {"command": ["touch", str(spindle.workspace / "made")], **one}) for one in asked]
+    lines = [{"id": number, "method": method, "params": params} for number, (method, params) in enumerate(calls)]
+    done = spindle("app-server", stdin="".join(json.dumps(line) + "\n" for line in lines), wrap=limited)
+    answers = {event["id"]: event for event in done.events if "id" in event and "method" not in event}
+    for number in range(1, len(calls)):
+        assert "not allowed here by the administrator" in answers[number]["error"]["message"]
+    assert not (spindle.workspace / "made").exists()
+
+
 def test_18_a_session_is_not_opened_beyond_the_limits(tmp_path: Path, workspace: Path) -> None:
     import asyncio
 

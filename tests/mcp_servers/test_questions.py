@@ -209,6 +209,16 @@ async def test_where_nobody_is_asked_a_servers_question_is_declined(start: Start
     assert outputs(driver.inputs[-1])["c1"].endswith('{"action": "decline"}')
 
 
+async def test_18_a_servers_question_is_declined_where_nobody_is_there_whatever_the_policy(start: Start) -> None:
+    """Where an administrator does not let `exec` have the policy `never`."""
+    entry = stub({"tools": ["a"], "elicit_on": "a"})
+    driver = await start(calls("mcp__tiny__a", {}, "c1"), says("ok"), approval="on-request", config=servers(tiny=entry))
+    driver.session.turns.approvals.is_attended = False
+    msgs = await driver.turn("hello")
+    assert "elicitation_request" not in tags(msgs)
+    assert outputs(driver.inputs[-1])["c1"].endswith('{"action": "decline"}')
+
+
 async def test_an_interrupt_closes_a_servers_question(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a", "b"], "elicit_on": "a", "log": str(log)})
