@@ -25,7 +25,7 @@ allowed_approval_policies = ["untrusted", "on-request"]
 allowed_sandbox_modes = ["read-only", "workspace-write"]
 """
 ALLOWED = Allowed(approval_policies=("untrusted", "on-request"), sandbox_modes=("read-only", "workspace-write"))
-SETTINGS = ThreadSettings(cwd="/", model="m", model_provider="p")
+SETTINGS = ThreadSettings(cwd="/usr", model="m", model_provider="p")
 
 TOO_MUCH: list[dict[str, Any]] = [
     {"approval_policy": "never"},
@@ -36,8 +36,21 @@ TOO_MUCH: list[dict[str, Any]] = [
     {"sandbox_policy": {"type": "external-sandbox", "network_access": "enabled"}},
     {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/"]}},
     {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/srv", "//"]}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/usr/.."]}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/proc/self/root"]}},
+    {"sandbox_policy": {"type": "workspace-write"}, "cwd": "/"},
+    {"sandbox_policy": {"type": "workspace-write"}, "cwd": "/usr/.."},
     {"sandbox_policy": {"type": "read-only", "permissions": {"name": "x", "rules": [[":root", "write"]]}}},
     {"sandbox_policy": {"type": "workspace-write", "permissions": {"name": "x", "rules": [["/", "write"]]}}},
+    *(
+        {"sandbox_policy": {"type": "workspace-write", "permissions": {"name": "x", **rights}}}
+        for rights in (
+            {"rules": [["/usr/..", "write"]]},
+            {"rules": [[":root/.", "write"]]},
+            {"rules": [[":workspace_roots", "write"]], "workspace_roots": ["/"]},
+            {"rules": [[":workspace_roots/..", "write"]], "workspace_roots": ["/usr"]},
+        )
+    ),
 ]
 
 
@@ -58,6 +71,19 @@ def test_18_no_op_goes_beyond_the_administrators_limits(change: dict[str, Any], 
 )
 def test_18_what_is_allowed_can_be_chosen(change: dict[str, Any]) -> None:
     apply_op(SETTINGS, OverrideTurnContext(**change), ALLOWED)
+
+
+def test_18_the_workspace_does_not_become_all_of_the_disk() -> None:
+    changed = apply_op(SETTINGS, OverrideTurnContext(sandbox_policy="workspace-write"), ALLOWED)
+    with pytest.raises(ConfigError, match="danger-full-access is not allowed here by the administrator"):
+        apply_op(changed, OverrideTurnContext(cwd="/"), ALLOWED)
+
+
+def test_18_exec_does_not_take_all_of_the_disk_for_its_workspace(
+    spindle: Spindle, server: FakeServer, limited: list[str]
+) -> None:
+    done = spindle("exec", "--skip-git-repo-check", "-s", "workspace-write", "-C", "/", "go", wrap=limited)
+    assert done.code == 1 and server.requests == [] and "not allowed here by the administrator" in done.err
 
 
 @pytest.fixture
@@ -112,6 +138,22 @@ def test_18_proto_opens_no_thread_beyond_the_limits(spindle: Spindle, limited: l
     done = spindle("proto", "--wait-configure", stdin=json.dumps({"id": "1", "op": op}) + "\n", wrap=limited)
     kinds = [event["msg"]["type"] for event in done.events]
     assert "session_configured" not in kinds and "error" in kinds
+
+
+def test_18_the_app_server_runs_no_command_beyond_the_limits(spindle: Spindle, limited: list[str]) -> None:
+    asked = [
+        {"sandboxPolicy": {"type": "dangerFullAccess"}},
+        {"sandboxPolicy": {"type": "workspaceWrite", "writableRoots": ["/usr/.."]}},
+        {"sandboxPolicy": {"type": "workspaceWrite"}, "cwd": "/"},
+    ]
+    calls = [("initialize", {"clientInfo": {"name": "t", "version": "1"}})]
+    calls += [("command/exec", {"command": ["touch", str(spindle.workspace / "made")], **one}) for one in asked]
+    lines = [{"id": number, "method": method, "params": params} for number, (method, params) in enumerate(calls)]
+    done = spindle("app-server", stdin="".join(json.dumps(line) + "\n" for line in lines), wrap=limited)
+    answers = {event["id"]: event for event in done.events if "id" in event and "method" not in event}
+    for number in range(1, len(calls)):
+        assert "not allowed here by the administrator" in answers[number]["error"]["message"]
+    assert not (spindle.workspace / "made").exists()
 
 
 def test_18_a_session_is_not_opened_beyond_the_limits(tmp_path: Path, workspace: Path) -> None:

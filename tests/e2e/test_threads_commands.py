@@ -31,6 +31,19 @@ def thread_id(spindle: Spindle, server: FakeServer, workspace: Path) -> str:
     return done.thread_id
 
 
+def test_24_a_file_that_cannot_be_read_is_named_and_hides_no_thread(spindle: Spindle, thread_id: str) -> None:
+    folder = next(spindle.home.glob("sessions/*/*/*"))
+    deep = '{"a":' * 100_000
+    name = "rollout-2026-01-02T03-04-05-01999999-aaaa-7bbb-8ccc-00000000000"
+    (folder / f"{name}1.jsonl").write_text(f'{{"timestamp":"t","type":"session_meta","payload":{deep}\n')
+    (folder / f"{name}2.jsonl").write_text(f'{{"timestamp":"t","type":"response_item","payload":{deep}\n' * 3)
+    (folder / f"{name}3.jsonl.zst").write_bytes(b"(no archive \x1b[31m)")
+    for more in ((), ("--json",), ("--find", "question")):
+        done = spindle("threads", "--all", *more)
+        assert done.code == 0 and "Traceback" not in done.err, done.err
+        assert thread_id[:8] in done.out and f"{name}3.jsonl.zst is left out" in done.err and "\x1b" not in done.err
+
+
 # ---- export ----------------------------------------------------------------------------------------
 
 

@@ -171,6 +171,28 @@ def test_people_see_what_runs_but_no_secret(mcp: Run, codex_home: Path) -> None:
     assert mcp("get", "nope").returncode == 1 and "'nope'" in mcp("get", "nope").stderr
 
 
+def test_23_no_field_of_an_entry_is_printed_raw(mcp: Run, codex_home: Path, workspace: Path) -> None:
+    """A project's entry, which a person looks at before agreeing to it: each field has its own hidden text."""
+    hidden = iter(f"f{number}\\u202e\\u200b\\u001b[2J" for number in range(20))
+    program = f'command = "{next(hidden)}"\nargs = ["{next(hidden)}"]\ncwd = "/{next(hidden)}"\n'
+    program += f'env = {{ "{next(hidden)}" = "{next(hidden)}" }}\nenv_vars = ["{next(hidden)}"]\n'
+    address = f'url = "https://h/{next(hidden)}"\nbearer_token_env_var = "{next(hidden)}"\n'
+    address += f'http_headers = {{ "{next(hidden)}" = "x" }}\n'
+    address += f'env_http_headers = {{ "{next(hidden)}" = "{next(hidden)}" }}\n'
+    (workspace / ".codex").mkdir()
+    entries = f"[mcp_servers.program]\n{program}[mcp_servers.address]\n{address}"
+    (workspace / ".codex/config.toml").write_text(entries)
+    (codex_home / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
+    seen = ""
+    for words in (("list",), ("get", "program"), ("get", "address"), ("trust", "program")):
+        done = mcp(*words)
+        assert done.returncode == 0, done.stderr
+        seen += done.stdout
+        for text in (done.stdout, done.stderr):
+            assert all(char.isprintable() or char == "\n" for char in text), words
+    assert [number for number in range(11) if f"f{number}\\u{{202E}}" not in seen.replace("\n", "")] == []
+
+
 def test_consent_is_given_to_an_entry_of_a_project_as_it_stands(mcp: Run, codex_home: Path, workspace: Path) -> None:
     project = workspace / ".codex"
     project.mkdir()

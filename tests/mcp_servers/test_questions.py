@@ -209,6 +209,16 @@ async def test_where_nobody_is_asked_a_servers_question_is_declined(start: Start
     assert outputs(driver.inputs[-1])["c1"].endswith('{"action": "decline"}')
 
 
+async def test_18_a_servers_question_is_declined_where_nobody_is_there_whatever_the_policy(start: Start) -> None:
+    """Where an administrator does not let `exec` have the policy `never`."""
+    entry = stub({"tools": ["a"], "elicit_on": "a"})
+    driver = await start(calls("mcp__tiny__a", {}, "c1"), says("ok"), approval="on-request", config=servers(tiny=entry))
+    driver.session.turns.approvals.is_attended = False
+    msgs = await driver.turn("hello")
+    assert "elicitation_request" not in tags(msgs)
+    assert outputs(driver.inputs[-1])["c1"].endswith('{"action": "decline"}')
+
+
 async def test_an_interrupt_closes_a_servers_question(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a", "b"], "elicit_on": "a", "log": str(log)})
@@ -299,6 +309,25 @@ async def test_20_a_refresh_with_another_program_asks_again(start: Start) -> Non
         driver.submit(RefreshMcpServers(config=servers(tiny=entry)))
         driver.model.script(calls("mcp__tiny__a", {"text": "x"}, "c9"), says("ok"))
         assert len(await questions_of(driver, driver.begin("again"), "approved")) == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"env": {"MODE": "evil"}}, {"env_vars": ["MODE"]}, {"cwd": "/"}],
+    ids=["its variables", "variables passed on", "its folder"],
+)
+async def test_20_a_yes_is_for_the_server_that_was_asked_about_for_resources_too(
+    start: Start, other: dict[str, Any]
+) -> None:
+    same = stub({"tools": ["a"], "read_only": False, "resources": [{"uri": "a://1"}]})
+    driver = await start(approval="on-request", sandbox="read-only", config=servers(tiny=same))
+    wanted = (READ, ("mcp__tiny__a", {"text": "x"}))
+    driver.model.script(*(calls(*one, f"c{n}") for n, one in enumerate(wanted)), says("ok"))
+    await questions_of(driver, driver.begin("hello"), *["approved_for_session"] * 2)
+    for entry, expected in ((same, 0), ({**same, **other}, 2)):
+        driver.submit(RefreshMcpServers(config=servers(tiny=entry)))
+        driver.model.script(*(calls(*one, f"c{n}") for n, one in enumerate(wanted)), says("ok"))
+        assert len(await questions_of(driver, driver.begin("again"), *["denied"] * 2)) == expected
 
 
 # ---- resources -------------------------------------------------------------------------------------

@@ -145,6 +145,15 @@ pytest | pytest --debug=/etc/x
 cargo test | cargo test --config build.rustc-wrapper='./x'
 cargo test | cargo test --target-dir /etc
 cargo | cargo +evil test
+go | go run ./evil
+go run | go run evil.go
+bun | bun run evil
+deno run | deno run evil.ts
+deno | deno run evil.ts
+deno eval | deno eval 'Deno.removeSync("/")'
+deno task | deno task evil
+zig run | zig run evil.zig
+dotnet run | dotnet run evil
 go test | go test -exec ./x
 go test | go test -toolexec=./x
 go test | go test -o /etc/x
@@ -174,6 +183,11 @@ apt-get install | apt-get install ./evil.deb
 apt-get install | apt-get install -o Dpkg::Pre-Invoke::=./x y
 pip install | pip install ./evil
 pip install | pip install --target=/etc x
+pip install | pip install -e ./evil
+pip install | pip install --editable=./evil
+gem install | gem install ./evil.gem
+tsc | tsc @args
+tsx watch | tsx watch evil.ts
 gh api | gh api repos
 gh pr create | gh pr create --editor
 env | env touch f
@@ -243,6 +257,9 @@ pytest | pytest -p no:cacheprovider --tb=short --cov=src --cov-report=term-missi
 python3 -m pytest | python3 -m pytest -q tests
 python3 | python3 build.py
 python3 build.py | python3 build.py all --verbose
+python3 run | python3 run all
+deno run main.ts | deno run main.ts all
+deno task build | deno task build
 bash build.sh | bash build.sh test
 cargo test | cargo test --release -p core -- --nocapture
 cargo clippy | cargo clippy --all-targets -- -D warnings
@@ -252,6 +269,7 @@ docker build . | docker build . -t x
 kubectl get pods | kubectl get pods -n a -o yaml
 terraform plan | terraform plan -no-color
 pip install | pip install -U requests
+pip install | pip install -e .
 pip install | pip install -r requirements.txt
 apt-get install | apt-get install -y curl
 curl https://h | curl https://h -sSfL
@@ -289,7 +307,10 @@ def test_row_2_the_question_says_why_the_rule_does_not_help() -> None:
     assert asked.reason == "the rule that allows `rg TODO` does not cover all of this command"
 
 
-@pytest.mark.parametrize("name", sorted(LAUNCHERS | WRAPPERS | COMPILER_WRAPPERS))
+BY_THEIR_BEGINNING = {"qemu-aarch64", "qemu-x86_64-static", "ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "ld64.so.2"}
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS | WRAPPERS | COMPILER_WRAPPERS | BY_THEIR_BEGINNING))
 def test_row_2_no_program_that_starts_programs_is_offered_for_good(name: str) -> None:
     for behind in ([], ["1"], ["-x"], ["sh", "-c"], ["1", "sh"], ["-x", "sh", "-c"]):
         assert not offerable_prefix([name, *behind], [[name, *behind]]), behind

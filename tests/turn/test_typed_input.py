@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import ExecApprovalRequest, TaskComplete
-from spindle.protocol.ops import ExecApproval
+from spindle.protocol.ops import ExecApproval, OverrideTurnContext
 
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "to commit"}
 READS = 'while read -r line; do echo "got $line"; printf \'%s\\n\' "$line" >> typed; done'
@@ -52,6 +53,59 @@ async def test_07_what_is_typed_into_a_program_outside_is_asked_about_each_time(
     assert third.command[2] == "yes\n"
     assert (workspace / "typed").read_text() == "yes\n"
     assert outputs(driver.inputs[-1])["c2"] == "exec command rejected by user"
+
+
+async def test_07_the_question_about_a_second_try_says_that_the_model_will_type(start: Start) -> None:
+    driver = await start(starts("touch /not-here"), says("done"), approval="on-failure", sandbox="workspace-write")
+    (asked,) = await asked_in(driver, "denied")
+    assert "run it again without the sandbox" in str(asked.reason)
+    assert "the model will type into its terminal" in str(asked.if_approved)
+
+
+ELSEWHERE = {"type": "workspace-write", "exclude_slash_tmp": True, "exclude_tmpdir_env_var": True}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("danger-full-access", "workspace-write"),
+        ("workspace-write", "read-only"),
+        ({"type": "workspace-write", "network_access": True}, "read-only"),
+        ({"type": "workspace-write", "network_access": True}, {"type": "workspace-write"}),
+        ({"type": "workspace-write", "writable_roots": ["BESIDE"]}, {"type": "workspace-write"}),
+        ({"type": "workspace-write"}, ELSEWHERE),
+    ],
+    ids=["full to fenced", "fenced to looking", "network and writing", "network", "a folder", "/tmp"],
+)
+@pytest.mark.parametrize("approval", ["on-request", "never"])
+async def test_07_a_program_with_more_rights_than_commands_have_now_is_not_typed_into_unasked(
+    start: Start, workspace: Path, tmp_path: Path, before: Any, after: Any, approval: str
+) -> None:
+    (tmp_path / "beside").mkdir()
+    before = json.loads(json.dumps(before).replace("BESIDE", str(tmp_path / "beside")))
+    driver = await start(starts(), says("it waits"), approval="never")
+    driver.submit(OverrideTurnContext(sandbox_policy=before))
+    assert await asked_in(driver) == []
+    driver.submit(OverrideTurnContext(approval_policy=approval, sandbox_policy=after))
+    driver.model.script(types("evil\n", "c2"), says("done"))
+    found = await asked_in(driver, "denied")
+    assert len(found) == (approval != "never") and not (workspace / "typed").exists()
+    told = outputs(driver.inputs[-1])["c2"]
+    assert told.startswith("write_stdin rejected" if approval == "never" else "exec command rejected by user")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("read-only", "workspace-write"), ("workspace-write", "danger-full-access"), (ELSEWHERE, "workspace-write")],
+    ids=str,
+)
+async def test_07_a_program_with_fewer_rights_is_typed_into_as_before(start: Start, before: Any, after: Any) -> None:
+    driver = await start(starts("cat"), says("it waits"), approval="never")
+    driver.submit(OverrideTurnContext(sandbox_policy=before))
+    assert await asked_in(driver) == []
+    driver.submit(OverrideTurnContext(sandbox_policy=after))
+    driver.model.script(types("fine\n", "c2"), says("done"))
+    assert await asked_in(driver) == [] and "fine" in outputs(driver.inputs[-1])["c2"]
 
 
 async def test_07_a_yes_for_the_session_is_for_the_same_keys_only(start: Start, workspace: Path) -> None:

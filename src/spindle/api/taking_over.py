@@ -14,7 +14,7 @@ import msgspec
 from spindle.config.schema import Config
 from spindle.errors import ConfigError
 from spindle.policy.narrow import narrowed_sandbox
-from spindle.policy.sandbox import is_below
+from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, is_below, protected_paths
 from spindle.protocol.clock import Clock
 from spindle.protocol.quote import visible
 from spindle.protocol.settings import APPROVAL_POLICIES, STRICT_TO_LOOSE, SandboxPolicy
@@ -49,12 +49,13 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
         cwd = self.context.get("cwd") or self.meta.get("cwd")
         return cwd if isinstance(cwd, str) and "\0" not in cwd and os.path.isdir(cwd) else None
 
-    def folder(self, present: str) -> str | None:
-        """The folder to go on in; None for the present one. A foreign file leads at most further in."""
+    def folder(self, present: str, protected: tuple[str, ...] = MORE_PROTECTED) -> str | None:
+        """The folder to go on in; None for the present one. A foreign file leads at most further in, and into nothing
+        that stays read-only: the folder that one works in can be written."""
         cwd = self._cwd
         if cwd is None or self.is_ours:
             return cwd
-        return cwd if is_below(os.path.realpath(cwd), os.path.realpath(present)) else None
+        return cwd if _is_further_in(os.path.realpath(cwd), os.path.realpath(present), protected) else None
 
     def permissions(self, config: Config, *, approval: bool, sandbox: bool, cwd: bool) -> dict[str, Any]:
         """What the record changes of the configuration; the flags say what the caller left to it."""
@@ -90,6 +91,16 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
             return None
         allowed = config.allowed_sandbox_modes
         return None if allowed is not None and policy.mode not in allowed else policy
+
+
+def _is_further_in(real: str, present: str, protected: tuple[str, ...]) -> bool:
+    if not is_below(real, present):
+        return False
+    # By name at any depth: seen from inside, nobody would know that `sub/.git` was to be left alone.
+    names = {name.casefold() for name in (*PROTECTED_NAMES, *protected)}
+    if not names.isdisjoint(real[len(present) :].casefold().split("/")):
+        return False
+    return not any(is_below(real, os.path.realpath(kept)) for kept in protected_paths(present, protected))
 
 
 def _stricter(one: str, other: str) -> str:

@@ -71,7 +71,7 @@ async def open_session(request: SessionRequest) -> Session:
         # What the caller brings comes last: it sees each moment as the others have left it.
         features = [*own, *request.features]
         settings = settings_from(config, draft.model) if order is None else order.settings
-        allowed_by(config).check(settings.approval_policy, settings.sandbox)
+        allowed_by(config).check(settings.approval_policy, settings.sandbox, settings.cwd)
         thread = live_thread(draft, access, settings, build_tools(), secrets)
         greeting = [
             first_event(thread, settings, replay=request.replay),

@@ -76,8 +76,8 @@ def apply_op(
     if not changes:
         return settings
     changed = msgspec.structs.replace(settings, **changes)
-    if "approval_policy" in changes or "sandbox" in changes:
-        allowed.check(changed.approval_policy, changed.sandbox)
+    if not changes.keys().isdisjoint(("approval_policy", "sandbox", "cwd")):
+        allowed.check(changed.approval_policy, changed.sandbox, changed.cwd)
     return changed
 
 

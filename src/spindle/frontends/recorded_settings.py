@@ -21,7 +21,7 @@ def recorded_config(
     `present` is the configuration of the front end itself, `cwd` the folder that the client names.
     """
     recorded = RecordedTurn.of(data, present.home, clock)
-    config = load(cwd or recorded.folder(present.cwd))
+    config = load(cwd or recorded.folder(present.cwd, present.spindle.fence.protected))
     changes: dict[str, Any] = recorded.permissions(config, approval=True, sandbox=True, cwd=cwd is None)
     model = recorded.context.get("model")
     # A model of another provider is no use here.

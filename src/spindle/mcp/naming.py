@@ -58,11 +58,16 @@ def definition_of(spec: McpServer, raw: Any) -> str:
     """What a yes to a tool is bound to: the server's entry and all that the server says of the tool. "" = no tool."""
     if not isinstance(raw, dict):
         return ""
+    return entry_hash(spec, {key: value for key, value in raw.items() if key not in _NOT_DEFINING})
+
+
+def entry_hash(spec: McpServer, said: Any = None) -> str:
+    """Stands for who answers under the server's name, and with what rights; and for what it says."""
     import hashlib  # never before the first call
 
-    entry = (spec.command, spec.args, spec.env, spec.cwd, spec.url, spec.http_headers)
-    said = [entry, {key: value for key, value in raw.items() if key not in _NOT_DEFINING}]
-    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+    program = (spec.command, spec.args, spec.env, spec.env_vars, spec.cwd)
+    address = (spec.url, spec.bearer_token_env_var, spec.http_headers, spec.env_http_headers)
+    return hashlib.sha256(msgspec.json.encode([program, address, said], order="sorted")).hexdigest()
 
 
 def offered_tools(spec: McpServer, listed: Iterable[Any], warn: Callable[[str], None]) -> list[RemoteTool]:

@@ -32,6 +32,9 @@ setopt shift shopt source suspend trap typeset ulimit umask unalias unset unseto
 STATE_CHANGERS = frozenset(_BUILTINS.split())
 """Builtins of shells. They decide what the commands behind them mean: where they run, and which program a name is."""
 
+_RUN_BY_SUBCOMMAND = frozenset(("go", "bun", "deno", "dotnet", "swift", "tsx", "zig"))
+"""Interpreters whose first word is no file but says what to do."""
+_RUNS = frozenset(("run", "exec", "x", "eval", "task", "serve", "script", "watch"))
 _NO_PROGRAMS = frozenset(("test", "true", "false", "["))
 # As text: `re` makes each of them when it is first needed, and most commands need none.
 _PLAIN_PYTHON = r"-[uBOEsIqSx]+"
@@ -156,11 +159,11 @@ class _Cover:
         if starts_programs(command) and name not in REMOTE:
             inner = [start + at for at in inner_starts(command)]
             return bool(inner) and all(at < named and self.covers(named, at, depth + 1) for at in inner)
-        if name in SHELLS or (name in INTERPRETERS and name not in options_table()):
-            return self._covers_script(named, start, name)
-        if name in INTERPRETERS and words[start + 1 : start + 2] in (["run"], ["exec"], ["x"]):
+        if name in _RUN_BY_SUBCOMMAND and not _RUNS.isdisjoint(words[start + 1 : start + 2]):
             # `go run main.go`, `bun run build`: what runs must be named.
             return named > start + 2 and self._operands_and_options(named, start + 3, None, is_script=True)
+        if name in SHELLS or (name in INTERPRETERS and name not in options_table()):
+            return self._covers_script(named, start, name)
         options, behind = _options(words, start)
         if options is None:
             return self._operands_and_options(named, start + 1, None, is_script="/" in words[start])

@@ -47,7 +47,7 @@ class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 RESOURCES = "resources"
-"""The definition, and the name, of what is no tool of a server: listing and reading what it keeps."""
+"""The name of what is no tool of a server, listing and reading what it keeps; its definition begins with it."""
 
 
 class PlaceScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="place"):
@@ -121,7 +121,7 @@ def describe(grant: Grant) -> str:
             return f"{access} {visible(path)} and what is below it inside the sandbox, {until}"
         case NetworkScope():
             return f"use the network inside the sandbox, {until}"
-        case ToolScope(server=server, definition="resources"):
+        case ToolScope(server=server, definition=definition) if definition.startswith(RESOURCES):
             return f"list and read the resources of the MCP server {visible(server)}, {until}"
         case ToolScope(server="", tool=tool):
             return f"use the tool {visible(tool)}, {until}"

@@ -95,7 +95,7 @@ jest|vitest: -t= -i -u -w= --runInBand --coverage --testNamePattern --testPathPa
 mocha|ava|tap: -g= -b --grep --bail --forbid-only --slow --parallel
 eslint: --fix --fix-dry-run --ext --max-warnings --cache --no-cache --report-unused-disable-directives
 prettier: -c -w -l --write --list-different --no-cache --cache --ignore-unknown
-tsc: -w -b -p= --noEmit --project --build --pretty --skipLibCheck --incremental --noEmitOnError --traceResolution
+tsc: at! -w -b -p= --noEmit --project --build --pretty --skipLibCheck --incremental --noEmitOnError --traceResolution
 biome: --write --apply --unsafe
 pytest|py.test: at! -q -v -x -s -l -k= -m= -r= -n= --maxfail --lf --ff --last-failed --failed-first --tb --durations
     --co --collect-only --no-header --sw --stepwise --nf --capture --showlocals --exitfirst --deselect --ignore
@@ -114,7 +114,7 @@ mypy: --strict --ignore-missing-imports --pretty --no-error-summary --show-error
 basedpyright|pyright: --stats --warnings --level --outputjson --threads --skipunannotated --pythonversion
 pip|pip3: paths! -U -r= -q -v -y -I --upgrade --requirement --user --no-deps --pre --no-cache-dir --no-input
     --outdated --break-system-packages --only-binary --no-binary --force-reinstall --disable-pip-version-check
-    --editable -e=
+    -e=. -e=.[dev] -e=.[test] -e=.[tests] -e=.[all]
 uv: paths! --dev --no-dev --all-extras --extra --group --all-groups --upgrade -U -P= --upgrade-package --no-sync
     --no-build-isolation --prerelease --resolution -r= --system --only-group --no-install-project --active --outdated
 poetry|pdm|hatch|pipenv: paths! --dev --no-dev --with --without --only --group -G= --no-root --sync --all-extras -E=
@@ -149,7 +149,7 @@ dotnet: -c= -v= -f= -r= --configuration --no-build --no-restore --verbosity --fi
 swift: -c= --configuration --filter --parallel --skip-build
 bundle|rake|composer|mix: -j= -s -n -T -D --without --with --path=vendor/bundle --deployment --no-dev --trace
     --prefer-dist --no-scripts --only --cover
-gem: -v= --version --no-document --user-install --local
+gem: paths! -v= --version --no-document --user-install --local
 rspec: -e= -t= -P= --example --tag --order --seed --only-failures --next-failure --backtrace
 gcc|g++|cc|c++|clang|clang++: at! ~ -c -g -O0 -O1 -O2 -O3 -Os -Og -Wall -Wextra -Werror -Wpedantic -pedantic -std -I
     -D -U -fPIC -pthread -shared -static -S -E -m32 -m64 -fsyntax-only -lm -lpthread -ldl

@@ -135,6 +135,15 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
                 return True
         return False
 
+    def holds(self, other: Boundary | None) -> bool:
+        """Does the other one reach nothing that this one does not? None reaches everything."""
+        if self.is_full_access or other == self:
+            return True
+        if other is None or other.is_full_access or other.is_let_out or (other.has_network and not self.has_network):
+            return False
+        is_read_alike = (other.rules, other.denied, other.fence) == (self.rules, self.denied, self.fence)
+        return is_read_alike and all(any(is_below(root, own) for own in self.roots) for root in other.roots)
+
     def for_looking(self) -> Boundary:
         """The same with nothing to write, for a command that only looks.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,6 +35,11 @@ class PathRule(msgspec.Struct, frozen=True, array_like=True):
     access: Access
 
 
+def _is_whole_disk(path: str) -> bool:
+    """However it is spelt, and by whatever link."""
+    return path.startswith("/") and os.path.realpath(path) == "/"
+
+
 class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A profile of `[permissions]` with all that it extends. What no rule names can be neither read nor written."""
 
@@ -46,9 +52,24 @@ class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
     def can_write(self) -> bool:
         return any(rule.access == "write" for rule in self.rules)
 
-    @property
-    def writes_everywhere(self) -> bool:
-        return any(rule.access == "write" and rule.place in (":root", "/") for rule in self.rules)
+    def writes_everywhere(self, cwd: str) -> bool:
+        """Can all of the disk be written by one that works in `cwd`?"""
+        return any(
+            _is_whole_disk(f"{base}/{below}" if below else base)
+            for rule in self.rules
+            if rule.access == "write"
+            for name, _, below in [rule.place.partition("/")]
+            for base in self._bases(name, cwd)
+        )
+
+    def _bases(self, name: str, cwd: str) -> tuple[str, ...]:
+        match name:
+            case "" | ":root":
+                return ("/",)
+            case ":workspace_roots" | ":project_roots":
+                return (cwd, *self.workspace_roots)
+            case _:
+                return ()
 
     @property
     def denies(self) -> bool:
@@ -84,10 +105,14 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def amounts_to(self) -> str:
         """The plain mode that allows as much, whatever name it goes by."""
+        return self.amounts_in("")
+
+    def amounts_in(self, cwd: str) -> str:
+        """The same for one that works in `cwd`, which may be all of the disk."""
         if self.permissions is None or self.is_full_access:
-            is_everywhere = self.mode == "workspace-write" and any(not root.strip("/.") for root in self.writable_roots)
+            is_everywhere = self.mode == "workspace-write" and any(map(_is_whole_disk, (*self.writable_roots, cwd)))
             return "danger-full-access" if is_everywhere else self.mode
-        if self.permissions.writes_everywhere:
+        if self.permissions.writes_everywhere(cwd):
             return "danger-full-access"
         return "workspace-write" if self.permissions.can_write else self.mode
 
@@ -183,11 +208,13 @@ class Allowed(msgspec.Struct, frozen=True, kw_only=True):
     approval_policies: tuple[str, ...] | None = None
     sandbox_modes: tuple[str, ...] | None = None
 
-    def check(self, approval_policy: str, sandbox: SandboxPolicy) -> None:
-        """Raise ConfigError for values that are not allowed."""
+    def check(self, approval_policy: str, sandbox: SandboxPolicy, cwd: str) -> None:
+        """Raise ConfigError for values that are not allowed in this folder."""
+        if self.approval_policies is None and self.sandbox_modes is None:
+            return
         for what, value, allowed in (
             ("approval policy", approval_policy, self.approval_policies),
-            ("sandbox mode", sandbox.amounts_to, self.sandbox_modes),
+            ("sandbox mode", sandbox.amounts_in(cwd), self.sandbox_modes),
         ):
             if allowed is not None and value not in allowed:
                 raise ConfigError(

@@ -133,9 +133,9 @@ async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
     if live.exit_code is not None:
         return  # it ended meanwhile; the report says how
     refuse_masks(chars, ctx)
-    if live.command.is_let_out and not ctx.boundary.is_full_access:
-        started = {"session_id": live.id, "argv": list(live.command.argv), "cwd": live.command.cwd}
-        await ctx.permission.typing(chars, **started)
+    if not ctx.boundary.holds(live.command.boundary):
+        # Let out, or started when commands could reach more.
+        await ctx.permission.typing(chars, session_id=live.id, command=live.command)
     else:
         line = live.typed + chars  # a command may come in pieces
         await ctx.permission.typed_line(line, argv=list(live.command.argv), cwd=live.command.cwd)

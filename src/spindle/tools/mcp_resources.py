@@ -8,7 +8,7 @@ import msgspec
 
 from spindle.errors import McpError, Rejected, ToolError
 from spindle.mcp.connection import Connection
-from spindle.mcp.naming import clean_words
+from spindle.mcp.naming import clean_words, entry_hash
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import readable
@@ -121,7 +121,7 @@ async def _permit(pool: ServerPool, server: str, name: str, call: ToolCall, ctx:
     spec = pool.specs.get(server)
     if spec is not None:
         mode = spec.tool_approval_modes.get(name, spec.default_tools_approval_mode)
-        await ctx.permission.resources(server, name, read_arguments(call), mode)
+        await ctx.permission.resources(server, name, read_arguments(call), mode, entry_hash(spec))
 
 
 async def _run(name: str, call: ToolCall, ctx: ToolContext, ask: Any) -> ToolResult:

@@ -14,6 +14,7 @@ from spindle.protocol.settings import ThreadSettings
 if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
     from spindle.policy.widening import Given, Wish
+    from spindle.process.command import Command
     from spindle.tools.tool import Permit
 
 
@@ -42,8 +43,8 @@ class Permission(Protocol):
         """
         ...
 
-    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
-        """To type into a program that runs outside of the sandbox; `argv` and `cwd` are those it was started with."""
+    async def typing(self, chars: str, *, session_id: int, command: Command) -> None:
+        """To type into a program that reaches more than the sandbox allows; `command` is how it was started."""
         ...
 
     async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
@@ -83,8 +84,8 @@ class Permission(Protocol):
         """
         ...
 
-    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
-        """To list or read what an MCP server keeps, with our tool `name`."""
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None, entry: str) -> None:
+        """To list or read what an MCP server keeps, with our tool `name`; `entry` stands for the server as it is."""
         ...
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:

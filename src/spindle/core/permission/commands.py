@@ -93,9 +93,13 @@ class Command(Matter):
             parsed_cmd=parse_command(self._argv),
             available_decisions=[offer["decision"] for offer in offers],
             display=visible(shell_join(self._argv)),
-            if_approved=_consequence(ask.sandboxed_if_approved, self.site.boundary) + self._doubts(ask),
+            if_approved=self.consequence(ask) + self._doubts(ask),
             offers=offers,
         )
+
+    def consequence(self, ask: Ask) -> str:
+        """What a yes lets it reach."""
+        return _consequence(ask.sandboxed_if_approved, self.site.boundary)
 
     def justification(self) -> str | None:
         """What the model says for it."""

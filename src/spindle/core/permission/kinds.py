@@ -15,6 +15,7 @@ from spindle.tools.tool import Permit
 if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
     from spindle.policy.widening import Given, Wish
+    from spindle.process.command import Command
 
 
 class Kinds(ABC):
@@ -44,11 +45,11 @@ class Kinds(ABC):
             CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox, is_typed_into=tty)
         )
 
-    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+    async def typing(self, chars: str, *, session_id: int, command: Command) -> None:
         from spindle.core.permission.typed_input import INTERRUPT, TypedInput  # only for programs outside of a sandbox
 
         if chars.strip(INTERRUPT):  # to stop it is free
-            await self.obtain(TypedInput(self._approvals, self._site, chars, session_id=session_id, argv=argv, cwd=cwd))
+            await self.obtain(TypedInput(self._approvals, self._site, chars, session_id=session_id, command=command))
 
     async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
         from spindle.core.permission.typed_input import TypedLine  # only for programs that are typed into
@@ -90,10 +91,10 @@ class Kinds(ABC):
 
         await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode=mode, definition=definition))
 
-    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None, entry: str) -> None:
         from spindle.core.permission.remote_tools import ResourceUse  # only for those who have MCP servers
 
-        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode))
+        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode, entry=entry))
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools

@@ -94,9 +94,11 @@ class ResourceUse(ToolUse):
         arguments: dict[str, Any],
         *,
         mode: str | None,
+        entry: str,
     ) -> None:
+        """`entry` stands for the server's entry: a yes is for the one that answers now under its name."""
         tool = RemoteTool(full_name=name, server=server, name=name, description="", schema={}, raw={})
-        super().__init__(approvals, site, tool, arguments, mode=mode, definition="")
+        super().__init__(approvals, site, tool, arguments, mode=mode, definition=f"{RESOURCES} {entry}")
 
     def decide(self) -> Decision:
         decision = super().decide()
@@ -105,4 +107,4 @@ class ResourceUse(ToolUse):
         return decision
 
     def grants(self, ask: Ask, expires: Expiry) -> list[Grant]:
-        return [tool_grant(self._tool.server, RESOURCES, definition=RESOURCES, expires=expires)]
+        return [tool_grant(self._tool.server, RESOURCES, definition=self._definition, expires=expires)]

@@ -12,35 +12,42 @@ from spindle.policy.catastrophe import catastrophe
 from spindle.policy.danger import is_dangerous
 from spindle.policy.place import Place
 from spindle.policy.restricting import restricted
+from spindle.process.command import Command as Started
 from spindle.protocol.quote import shell_join, visible
 
 INTERRUPT = "\x03"
 _SHOWN_CHARS = 200
 _NEVER = (
-    "write_stdin rejected: the program runs outside of the sandbox, so what is typed into it needs approval, but the "
+    "write_stdin rejected: the program runs {}, so what is typed into it needs approval, but the "
     "approval policy is never"
 )
 
 
 class TypedInput(Command):
-    """What a model types into a program outside: an editor, a pager or a shell there runs whatever it is told to.
+    """What a model types into a program outside, or in a wider sandbox than is in force now: an editor, a pager or a
+    shell there runs whatever it is told to.
 
     So it is a question like that for a command. A yes for the session is for the very same keys in the same program.
     """
 
-    def __init__(
-        self, approvals: Approvals, site: CallSite, chars: str, *, session_id: int, argv: list[str], cwd: str
-    ) -> None:
-        super().__init__(approvals, site, ["write_stdin", str(session_id), chars], cwd)
-        self._program = argv
+    def __init__(self, approvals: Approvals, site: CallSite, chars: str, *, session_id: int, command: Started) -> None:
+        super().__init__(approvals, site, ["write_stdin", str(session_id), chars], command.cwd)
+        self._program = command
 
     def decide(self) -> Decision:
         if self.site.settings.approval_policy == "never":
-            return Refuse(message=_NEVER)
-        shown = visible(shell_join(self._program))
+            return Refuse(message=_NEVER.format("outside of the sandbox" if self._is_outside else "in a wider sandbox"))
+        shown = visible(shell_join(self._program.argv))
         name = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
-        reason = f"the model types this into `{name}`, which runs without the sandbox"
-        return Ask(reason=reason, sandboxed_if_approved=False)
+        how = "without the sandbox" if self._is_outside else "in a wider sandbox, started when that was in force"
+        return Ask(reason=f"the model types this into `{name}`, which runs {how}", sandboxed_if_approved=False)
+
+    @property
+    def _is_outside(self) -> bool:
+        return self._program.is_let_out
+
+    def consequence(self, ask: Ask) -> str:
+        return "the program gets it, with all that it may reach"
 
     def _doubts(self, ask: Ask) -> str:
         return ""

@@ -151,9 +151,10 @@ def _policy(call: Call, params: CommandExecParams, cwd: str) -> settings.Sandbox
     elif params.sandbox_policy is not None:
         policy = settings.SandboxPolicy.from_wire(sandbox_to_wire(params.sandbox_policy))
     else:
-        return config.sandbox
-    if policy.amounts_to not in (config.allowed_sandbox_modes or (policy.amounts_to,)):
-        raise RpcError(f"the sandbox mode {policy.amounts_to} is not allowed here by the administrator")
+        policy = config.sandbox
+    mode = policy.amounts_in(cwd)
+    if mode not in (config.allowed_sandbox_modes or (mode,)):
+        raise RpcError(f"the sandbox mode {mode} is not allowed here by the administrator")
     return policy
 
 

@@ -170,8 +170,9 @@ def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
 
 def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config:
     """The same for a recorded thread: what the client leaves out is as in its last turn, if the record is ours."""
-    recorded = RecordedTurn.of(data, call.server.config.home, call.server.clock)
-    config = _config(call, params, params.cwd or recorded.folder(call.server.config.cwd))
+    present = call.server.config
+    recorded = RecordedTurn.of(data, present.home, call.server.clock)
+    config = _config(call, params, params.cwd or recorded.folder(present.cwd, present.spindle.fence.protected))
     names_none = params.sandbox is None and params.permissions is None
     changes = recorded.permissions(
         config,
