@@ -185,6 +185,13 @@ async def test_too_many_requests_waits_as_the_server_says(serve, client_for, ask
     assert error.delay_s == 7.0
 
 
+async def test_a_long_wait_is_left_to_the_turn_which_tells_of_it(serve, client_for, ask) -> None:
+    busy = refuse(503, b"", {"retry-after": "7"})
+    async with asyncio.timeout(4):
+        error, server = await failure(serve, client_for, ask, busy, request_max_retries=3)
+    assert (error.delay_s, len(server.requests)) == (7.0, 1)
+
+
 async def test_a_wait_in_milliseconds_is_kept_to(serve, client_for, ask) -> None:
     error, _ = await failure(serve, client_for, ask, refuse(429, b"", {"retry-after-ms": "700", "retry-after": "1"}))
     assert error.delay_s == 0.7

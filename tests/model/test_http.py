@@ -108,6 +108,20 @@ async def test_a_request_lost_on_a_stale_connection_is_sent_again_without_counti
     assert (server.connections, len(server.requests)) == (2, 3)
 
 
+async def test_a_kept_connection_that_breaks_within_an_answer_is_no_stale_one(serve, client_for, ask, answer) -> None:
+    async def begins(peer) -> None:
+        await peer.send(b"HTTP/1.1 200")
+        await asyncio.sleep(0.05)
+        peer.cut()
+
+    server = await serve(answer, begins, answer)
+    client = client_for(server, request_max_retries=0)
+    assert await ask(client) == ANSWER
+    with pytest.raises(StreamDropped, match=r"^Connection failed: "):
+        await ask(client)
+    assert len(server.requests) == 2
+
+
 async def test_a_request_lost_on_a_fresh_connection_is_an_error(serve, client_for, ask) -> None:
     async def gone(peer) -> None:
         peer.cut()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spindle.errors import ModelError, StreamDropped
+from spindle.model.client import Completed
 from spindle.model.retry import asked_wait, backoff_s, parse_retry_after, parse_try_again
+from spindle.model.sending import Sending
 from spindle.protocol.clock import FixedClock
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
@@ -82,3 +85,71 @@ def test_milliseconds_count_more_than_seconds(headers: dict[str, str], wait: flo
 )
 def test_a_wait_is_read_from_the_servers_sentence(message: str, wait: float | None) -> None:
     assert parse_try_again(message) == wait
+
+
+# ---- who is told of it ------------------------------------------------------------------------------
+
+
+class Watch:
+    """A `RequestWatch` that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def before_body(self) -> None:
+        self.told.append("before")
+
+    def sent(self, sending: Sending) -> None:
+        self.told.append("sent")
+
+    def look(self) -> None:
+        self.told.append("look")
+
+    def unsent(self) -> None:
+        self.told.append("unsent")
+
+    def answered(self, response_id: str | None = None) -> None:
+        self.told.append(f"answered {response_id}")
+
+
+async def busy(peer) -> None:
+    await peer.reply(503)
+
+
+async def test_only_a_request_that_was_answered_in_vain_needs_leave_to_be_repeated(
+    serve, client_for, ask, answer
+) -> None:
+    client = client_for(await serve(busy, answer), request_max_retries=1)
+    leave: list[str] = []
+    client.before_retry = lambda: leave.append("asked")
+    assert Completed("r") in await ask(client)
+    assert leave == ["asked"]
+
+    nowhere = client_for("http://127.0.0.1:1/v1", request_max_retries=1)
+    nowhere.before_retry = client.before_retry
+    with pytest.raises(StreamDropped):
+        await ask(nowhere)
+    assert leave == ["asked"]
+
+
+async def test_who_objects_to_a_repetition_is_heard(serve, client_for, ask, answer) -> None:
+    def objects() -> None:
+        raise ModelError("enough")
+
+    server = await serve(busy, answer)
+    client = client_for(server, request_max_retries=1)
+    client.before_retry = objects
+    with pytest.raises(ModelError, match=r"^enough$"):
+        await ask(client)
+    assert len(server.requests) == 1
+
+
+async def test_a_body_that_reached_no_server_is_reported_as_unsent(serve, client_for, ask, answer) -> None:
+    nowhere, client = client_for("http://127.0.0.1:1/v1"), client_for(await serve(answer))
+    for of_client in (nowhere, client):
+        of_client.watch = Watch()
+    with pytest.raises(StreamDropped):
+        await ask(nowhere)
+    assert nowhere.watch.told[-2:] == ["unsent", "answered None"]
+    await ask(client)
+    assert client.watch.told == ["before", "sent", "look", "answered r", "answered None"]

@@ -1,6 +1,6 @@
-"""One HTTP/1.1 connection as seen by the client: sends a request, hands out the answer's body as it arrives.
+"""One HTTP/1.1 connection as seen by the client: what asyncio and the parser tell of an answer as it arrives.
 
-No pool, no proxies, no retries (see `http`), and no meaning of statuses (see `failures`).
+What is sent is in `http`, what is opened and kept in `pool`, what a status means in `failures`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ BUFFER_MAX_BYTES = 1024 * 1024
 """Reading from the socket pauses above this."""
 DRAIN_S = 5.0
 DRAIN_MAX_BYTES = 1024 * 1024
-JOIN_MAX_BYTES = 64 * 1024
 
 
 class TransportError(SpindleError):
@@ -48,7 +47,8 @@ class BadResponse(TransportError):
 
 
 class Connection(asyncio.Protocol):
-    """Carries one exchange at a time: `exchange`, then `read` until b"", or `release`, or `abort`."""
+    """Carries one exchange at a time: `begin`, write to `transport`, wait for the `head`; then `take` the body, with a
+    `wait` whenever nothing is there, until its end, or `release`, or `abort`."""
 
     def __init__(self, on_idle: Callable[[Connection], None], on_lost: Callable[[Connection], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,30 +102,21 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None, "not connected"
         return self._transport
 
-    async def exchange(
-        self, head: bytes, body: bytes | bytearray, timeout_s: float, *, may_upgrade: bool = False
-    ) -> None:
-        """Send a request; return when the answer's head is there. `may_upgrade`: it asks for another protocol."""
+    def begin(self, *, may_upgrade: bool) -> None:
+        """A request is about to be written. `may_upgrade`: it asks for another protocol."""
         self._begin()
         self._is_busy, self._may_upgrade = True, may_upgrade
         self.settled = self._loop.create_future()
         if self.is_closed:
             raise PeerClosed("the server closed the connection")
-        if len(body) <= JOIN_MAX_BYTES:
-            self.transport.write(head + body)
-        else:
-            self.transport.write(head)
-            # TLS keeps what it could not send yet by reference, and a bytearray will be changed by its owner.
-            is_tls = self.transport.get_extra_info("ssl_object") is not None
-            # A view, because a transport that cannot send all at once slices what it was given.
-            self.transport.write(bytes(body) if is_tls else memoryview(body))
+
+    async def head(self, timeout_s: float) -> None:
+        """Wait for the head of the answer, once a request is written."""
         unsent = self.transport.get_write_buffer_size()
         deadline = self._loop.time() + timeout_s
         while not self._has_head:
-            if self._failure is not None:
-                raise self._failure
             try:
-                await self._wait(deadline)
+                await self.wait(deadline)
             except TimedOut:
                 # A large body on a slow line: the server's time to answer starts when it has the whole question.
                 left = self.transport.get_write_buffer_size()
@@ -134,18 +125,28 @@ class Connection(asyncio.Protocol):
                 unsent = left
                 deadline = self._loop.time() + timeout_s
 
-    async def read(self, deadline: float) -> bytes:
-        """All body bytes that arrived; waits for some until `deadline` (loop time). b"" is the end."""
-        while not self._chunks:
-            if self._failure is not None:
-                raise self._failure
-            if self._has_body:
-                self._finish()
-                return b""
-            await self._wait(deadline)
-        chunks, self._chunks, self._buffered_bytes = self._chunks, [], 0
-        self._resume()
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    def take(self) -> bytes | None:
+        """All body bytes that have arrived since; b"" if there are none yet, None behind the last."""
+        if chunks := self._chunks:
+            self._chunks, self._buffered_bytes = [], 0
+            self._resume()
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if self._has_body and self._failure is None:
+            self._finish()
+            return None
+        return b""
+
+    async def wait(self, deadline: float) -> None:
+        """Until something has arrived. Raises what ended the connection, and `TimedOut` at `deadline` (loop time)."""
+        if self._failure is not None:
+            raise self._failure
+        waiter = self._waiter = self._loop.create_future()
+        timer = self._loop.call_at(deadline, _expire, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
 
     def release(self) -> None:
         """The rest of the answer is of no interest: let it run out, then keep the connection."""
@@ -301,16 +302,6 @@ class Connection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    async def _wait(self, deadline: float) -> None:
-        """Until something happened; `TimedOut` at `deadline`."""
-        waiter = self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(deadline, _expire, waiter)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

@@ -23,7 +23,8 @@ from spindle.model.headers import (
     session_headers,
     version_headers,
 )
-from spindle.model.http import CONNECT_TIMEOUT_S, HttpClient
+from spindle.model.http import HttpClient
+from spindle.model.pool import CONNECT_TIMEOUT_S
 from spindle.model.provider import Provider
 from spindle.model.proxy import proxy_for
 from spindle.model.tls import TlsFiles

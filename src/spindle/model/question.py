@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
     from spindle.model.server_words import ServerWords
+
+_QUICKLY_SEEN_BYTES = 1 << 18
+_LOOK_LATER_S = 0.05
 
 
 class Question:
@@ -73,6 +77,9 @@ class Question:
         self._sent_bytes = len(body)
         if self.watch is not None:
             self.watch.sent(Sending.to(self.endpoint, self._terms, self.request, body))
+            # Once the body is on its way. Of a long new one, as after a resume, only the beginning is by then.
+            is_long = len(body) - self.endpoint.wire.growth.same_bytes > _QUICKLY_SEEN_BYTES
+            asyncio.get_running_loop().call_later(_LOOK_LATER_S if is_long else 0, self.watch.look)
         return body
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:

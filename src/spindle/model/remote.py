@@ -1,28 +1,25 @@
 """The client of model servers over HTTP and server-sent events, or WebSockets (`websocket/`), whatever their dialect.
 
-One call of `stream` is one question: it may be sent several times before an answer begins (`request_max_retries`,
-silent), and once it has begun is never repeated here; that is the turn's decision. What a body and an answer look like
-is the wire's business (`wires/`); what the server can do, and who asks, the endpoint's.
+One call of `stream` is one question: it may be sent several times before an answer begins (`asking_again`), and once it
+has begun is never repeated here; that is the turn's decision. What a body and an answer look like is the business of
+the wire (`wires/`); what the server can do, and who asks, that of the endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
-from spindle.model import failures, sse
-from spindle.model.client import ModelEvent, Notice, RateLimits, TurnState
-from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
+from spindle.errors import ConfigError, ModelError, SpindleError
+from spindle.model import sse
+from spindle.model.client import Completed, Created, ItemDone, ModelEvent, Notice, RateLimits, TurnState
+from spindle.model.connection import ConnectFailed, PeerClosed
 from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
 from spindle.model.http import Response
 from spindle.model.question import Question
-from spindle.model.reading import Answer, Reading
-from spindle.model.retry import backoff_s, parse_retry_after
-from spindle.model.sending import RequestWatch
-from spindle.model.url import Url
+from spindle.model.sending import RequestWatch, SendGate
 from spindle.model.wires import load_decoder
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item
@@ -32,26 +29,12 @@ if TYPE_CHECKING:
     from spindle.model.websocket.answer import SocketAnswer
     from spindle.model.websocket.line import Line
 
-SILENT_WAIT_S = 5.0
-"""The longest pause between two tries of one request; a server that asks for more has it announced."""
-
-_QUICKLY_SEEN_BYTES = 1 << 18
-_LOOK_LATER_S = 0.05
+    Answer = Response | SocketAnswer
 
 END_PATIENCE_S = 10.0
 """How long a server may take to hang up after its model has stopped."""
 
-
-class SendGate(Protocol):
-    """Asked before each sending of a question, the repeated ones too, and told at once of those in vain."""
-
-    async def before_send(self, provider_id: str) -> None:
-        """Wait until it may be sent; may object by raising."""
-        ...
-
-    def in_vain(self, status: int | None, retry_after_s: float | None) -> None:
-        """The server refused; None: it was not reached."""
-        ...
+_TO_COMPLETE = (ItemDone, Created, Completed)
 
 
 class RemoteModel:
@@ -76,51 +59,89 @@ class RemoteModel:
         """Is told of every body that is sent."""
         self.gate: SendGate | None = None
 
+    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
+        endpoint, watch = self.endpoint, self.watch
+        question = Question(endpoint, request, self._clock, watch)
+        response = decoder = again = None
+        asyncio.get_running_loop().call_soon(load_decoder, endpoint.wire.name)  # once the request is on its way
+        try:
+            for message in endpoint.announcements(request.model):
+                yield Notice(message)
+            await endpoint.prepare()
+            while True:
+                await endpoint.ready(request.model)
+                if self.gate is not None:
+                    await self.gate.before_send(endpoint.provider.id)
+                try:
+                    response = in_vain = await self._send(question, turn_state)
+                    if 200 <= response.status < 300:
+                        break
+                except (ConnectFailed, PeerClosed) as error:
+                    in_vain = error
+                from spindle.model.asking_again import AskingAgain  # only after a failure
+
+                again = again or AskingAgain(question, self._clock, self.gate, self.before_retry)
+                await again.after(in_vain)
+            if turn_state is not None:
+                turn_state.value = turn_state.value or response.headers.get("x-codex-turn-state")
+            for notice in question.notices():
+                yield notice
+            if (snapshot := rate_limits(response.headers)) is not None:
+                yield RateLimits(snapshot)
+            body = _Body(response, question, self._sse_event_max_bytes, self._end_patience_s)
+            decoder = question.decoder(response.headers)
+            while not (decoder.is_over or body.is_read):
+                for frame in await body.more(has_stopped=decoder.has_stopped):
+                    events = decoder.feed(frame)
+                    if decoder.is_over:
+                        response.release()  # now, because nobody may ask for more after the last event
+                    for event in events:
+                        yield question.completed(event) if isinstance(event, _TO_COMPLETE) else event
+                    if decoder.is_over:
+                        break
+            for event in () if decoder.is_over else decoder.finish():
+                yield question.completed(event)
+            if decoder.failure is not None:
+                raise decoder.failure
+        except SpindleError as error:
+            from spindle.model.unanswered import what_became  # only after a failure
+
+            events, failure = await what_became(error, question, response, decoder)
+            for event in events:
+                yield event
+            if failure is error:
+                raise
+            if failure is not None:
+                raise failure from error
+        finally:
+            if response is not None:
+                response.close()
+            if watch is not None:
+                watch.answered()  # or nobody waits for it any more
+
+    async def _send(self, question: Question, turn_state: TurnState | None) -> Answer:
+        """Put the question once."""
+        # Anew each time: what a refusal teaches changes the request, and else it is the one before.
+        question.put()
+        endpoint = question.endpoint
+        if (line := self._line(endpoint)) is not None and (answer := await _say(question, line)) is not None:
+            return answer
+        url = endpoint.url(endpoint.wire.path)
+        try:
+            headers, body = endpoint.question_headers(turn_state), question.encode()
+            return await endpoint.http.request("POST", url, headers, body, timeout_s=endpoint.provider.idle_timeout_s)
+        except (ConnectFailed, ModelError, ConfigError):  # there is no server, or no key for it
+            if question.watch is not None:
+                question.watch.unsent()
+            raise
+
+    # ---- what else it can do -------------------------------------------------------------------------
+
     def use(self, endpoint: Endpoint) -> None:
         """Later questions go to this server."""
         if endpoint is not self.endpoint:
             self._left.append(self.endpoint)
             self.endpoint = endpoint
-
-    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
-        endpoint, loop = self.endpoint, asyncio.get_running_loop()
-        question = Question(endpoint, request, self._clock, watch := self.watch)
-        loop.call_soon(load_decoder, endpoint.wire.name)  # once the request is on its way
-        try:
-            for message in endpoint.announcements(request.model):
-                yield Notice(message)
-            try:
-                response = await self._open(question, turn_state)
-            except SpindleError:
-                for notice in question.notices():
-                    yield notice
-                raise
-            try:
-                for notice in question.notices():
-                    yield notice
-                if (snapshot := rate_limits(response.headers)) is not None:
-                    yield RateLimits(snapshot)
-                reading = Reading(response, question, self._sse_event_max_bytes, self._end_patience_s)
-                while not reading.is_over:
-                    for event in await reading.more():
-                        yield event
-            finally:
-                response.close()
-        except ConfigError as error:
-            raise ModelError(endpoint.cleaned(str(error))) from error
-        except failures.ResponseFailed as failed:
-            from spindle.model.unanswered import failed_answer  # only after a failure
-
-            error = await failed_answer(failed.error, question)
-            for notice in question.notices():
-                yield notice
-            raise endpoint.clean(error) from failed
-        except (ModelError, StreamDropped) as error:
-            endpoint.clean(error)
-            raise
-        finally:
-            if watch is not None:
-                watch.answered()  # or nobody waits for it any more
 
     async def compact(self, request: Request) -> list[Item]:
         from spindle.model.compacting import compact_by_server  # few threads get that long
@@ -143,103 +164,57 @@ class RemoteModel:
         timeout_s = self.endpoint.provider.idle_timeout_s
         return await self.endpoint.json("POST", path, body, timeout_s=timeout_s, now=self._clock.now())
 
-    # ---- asking --------------------------------------------------------------------------------------
-
-    async def _open(self, question: Question, turn_state: TurnState | None) -> Answer:
-        """Ask until an answer begins, within the budget for one request."""
-        await question.endpoint.prepare()
-        provider = question.endpoint.provider
-        may_refresh = True
-        retries = 0
-        is_answered = False
-        while True:
-            if is_answered:
-                self.before_retry()
-                is_answered = False
-            try:
-                await question.endpoint.ready(question.request.model)
-                if self.gate is not None:
-                    await self.gate.before_send(provider.id)
-                # Put anew each time: what a refusal teaches changes the request, and else it is the one before.
-                question.put()
-                url = question.endpoint.url(question.endpoint.wire.path)
-                response = await self._say(question) or await self._send(question, url, turn_state)
-                is_answered = True
-                if 200 <= response.status < 300:
-                    return _accept(response, turn_state)
-                if self.gate is not None:
-                    self.gate.in_vain(response.status, _asked_pause(response, self._clock.now()))
-                from spindle.model import unanswered  # only after a failure
-
-                words = await unanswered.read_answer(response)
-                if response.starts_over:
-                    continue
-                if may_refresh and question.has_stale_key(response.status, words):
-                    may_refresh = False
-                    if await question.endpoint.credential.refresh():
-                        continue
-                failure = await unanswered.refusal(response, words, url, question)
-                if question.learns(response.status, words, failure):
-                    continue
-                if response.status < 500 or isinstance(failure, ModelError):
-                    raise failure
-            except (ConnectFailed, PeerClosed) as error:
-                if self.gate is not None:
-                    self.gate.in_vain(None, None)
-                failure = failures.no_connection(error, provider)
-                if error.is_final:
-                    raise failure from error
-            retries += 1
-            asked_s = failure.delay_s if isinstance(failure, StreamDropped) else None
-            # A long wait is not for here, where nobody is told of it.
-            if retries > provider.request_retries or (asked_s or 0) > SILENT_WAIT_S:
-                raise failure
-            await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
-
     def _line(self, endpoint: Endpoint) -> Line | None:
         return endpoint.line(self._clock, self._sse_event_max_bytes)
 
-    async def _say(self, question: Question) -> SocketAnswer | None:
-        """Put the question over a WebSocket; None where that is not the way."""
-        if (line := self._line(question.endpoint)) is None:
-            return None
-        if question.watch is not None:
-            question.encode()  # the record has it whole, though the server is told only what is new
-            asyncio.get_running_loop().call_soon(question.watch.look)
-        answer = await line.ask(question.sent, question.endpoint.provider.idle_timeout_s)
-        question.remark = line.reason() or question.remark
-        return answer
 
-    async def _send(self, question: Question, url: Url, turn_state: TurnState | None) -> Response:
-        endpoint, watch = question.endpoint, question.watch
-        idle_s = endpoint.provider.idle_timeout_s
-        try:
-            headers = endpoint.question_headers(turn_state)
-            body = question.encode()
-            if watch is not None:
-                # Once the body is on its way. Of a long new one, as after a resume, only the beginning is by then.
-                is_long = len(body) - endpoint.wire.growth.same_bytes > _QUICKLY_SEEN_BYTES
-                asyncio.get_running_loop().call_later(_LOOK_LATER_S if is_long else 0, watch.look)
-            return await endpoint.http.request("POST", url, headers, body, timeout_s=idle_s)
-        except PeerClosed:
-            raise
-        except (ConnectFailed, ModelError, ConfigError):  # there is no server, or no key for it
-            if watch is not None:
-                watch.unsent()
-            raise
-        except TimedOut as error:
-            raise failures.timed_out("idle timeout waiting for the server's answer", idle_s) from error
-        except TransportError as error:
-            raise failures.disconnected(str(error)) from error
+async def _say(question: Question, line: Line) -> SocketAnswer | None:
+    """Put the question over a WebSocket; None where that is not the way."""
+    if question.watch is not None:
+        question.encode()  # the record has it whole, though the server is told only what is new
+    answer = await line.ask(question.sent, question.endpoint.provider.idle_timeout_s)
+    question.remark = line.reason() or question.remark
+    return answer
 
 
-def _asked_pause(response: Answer, now: float) -> float | None:
-    """How long the server that refused wants to be left alone, as far as its headers tell."""
-    return parse_retry_after(response.headers.get("retry-after"), now, response.headers.get("date"))
+class _Body:
+    """The body of an answer as it arrives: the events in it, and how long they are waited for."""
 
+    def __init__(self, response: Answer, question: Question, event_max_bytes: int, end_patience_s: float) -> None:
+        self._response = response
+        self._question = question
+        self._event_max_bytes = event_max_bytes
+        self._frames = sse.SseDecoder(event_max_bytes) if isinstance(response, Response) else response.frames()
+        self._time = asyncio.get_running_loop().time
+        self._idle_s = question.endpoint.provider.idle_timeout_s
+        self._deadline = self._time() + self._idle_s
+        self._end_patience_s = end_patience_s
+        self._end_by: float | None = None
+        """When to hang up, since the model has stopped."""
+        self._has_begun = response.is_framed
+        self.is_read = False
 
-def _accept(response: Answer, turn_state: TurnState | None) -> Answer:
-    state = response.headers.get("x-codex-turn-state")
-    if state and turn_state is not None and turn_state.value is None:
-        turn_state.value = state
-    return response
+    async def more(self, *, has_stopped: bool) -> Iterable[bytes]:
+        """The events that the next piece of the body makes whole. `has_stopped`: the model has, so its end is near."""
+        if self._frames.made_progress:
+            # Counted from here: the time a reader spends on an event is not the server's silence.
+            self._deadline = self._time() + self._idle_s
+        if has_stopped:
+            self._end_by = self._end_by or self._time() + self._end_patience_s
+            self._deadline = min(self._deadline, self._end_by)
+        data = await self._response.chunk(self._deadline)
+        if not self._has_begun:
+            data = await self._begin(data)
+        self.is_read = not data
+        return self._frames.feed(data) if data else self._frames.finish()
+
+    async def _begin(self, data: bytes) -> bytes:
+        """The first piece, as that of an event stream, whatever it is."""
+        self._has_begun = True
+        kind = self._response.headers.get("content-type", "").lstrip().lower()
+        # A brace or an angle bracket: JSON or a page, whatever it is said to be.
+        if data[:1] not in (b"{", b"<", b"[") and kind.startswith("text/event-stream"):
+            return data
+        from spindle.model.unanswered import beginning  # most servers stream
+
+        return await beginning(self._response, data, self._question, self._event_max_bytes)

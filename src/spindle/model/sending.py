@@ -68,3 +68,15 @@ class RequestWatch(Protocol):
     def answered(self, response_id: str | None = None) -> None:
         """A server has answered, whatever it said; or nobody waits for its answer any more. Later calls are nothing."""
         ...
+
+
+class SendGate(Protocol):
+    """Asked before each sending of a question, the repeated ones too, and told at once of those in vain."""
+
+    async def before_send(self, provider_id: str) -> None:
+        """Wait until it may be sent; may object by raising."""
+        ...
+
+    def in_vain(self, status: int | None, retry_after_s: float | None) -> None:
+        """The server refused; None: it was not reached."""
+        ...

@@ -1,4 +1,4 @@
-"""A question that was not answered by a stream: what the server said instead, and what that means.
+"""A question that was not answered by a stream, or not to its end: what the server said instead, and what that means.
 
 Loaded only then.
 """
@@ -6,19 +6,72 @@ Loaded only then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spindle.errors import ModelError, StreamDropped
-from spindle.model import refusals
+from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
+from spindle.model import failures, refusals, sse
 from spindle.model.advice import Asked
-from spindle.model.connection import TransportError
+from spindle.model.client import ModelEvent
+from spindle.model.connection import TimedOut, TransportError
 from spindle.model.question import Question
-from spindle.model.reading import Answer
 from spindle.model.server_words import ServerWords, json_words, read_words
 from spindle.model.url import Url
 
+if TYPE_CHECKING:
+    from spindle.model.remote import Answer
+    from spindle.model.wires.wire import Decoder
+
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
+
+
+async def what_became(
+    error: SpindleError, question: Question, response: Answer | None, decoder: Decoder | None
+) -> tuple[list[ModelEvent], SpindleError | None]:
+    """What is still to be told of a question that was given up with `error`, and what it failed with, if it has failed.
+
+    `response` is the last answer that came, `decoder` what was reading it.
+    """
+    if response is not None:
+        if isinstance(error, ModelError | StreamDropped | failures.ResponseFailed):
+            response.release()  # the server ended the response in order; only its content is bad news
+        response.close()
+    if isinstance(error, TransportError) and (rest := _rest_of_whole(decoder)):
+        # Some servers never say that they have ended; what they said may be whole all the same.
+        return [question.completed(event) for event in rest], None
+    failure = await _failure(error, question, response if decoder is not None else None)
+    if isinstance(failure, ModelError | StreamDropped):
+        question.endpoint.clean(failure)
+    return [*question.notices()], failure
+
+
+async def _failure(error: SpindleError, question: Question, begun: Answer | None) -> SpindleError:
+    """The error as callers of a client know it; `begun` is the answer that had begun."""
+    match error:
+        case ConfigError():
+            return ModelError(str(error))
+        case failures.ResponseFailed():
+            return await failed_answer(error.error, question)
+        case TimedOut():
+            awaited = "the server's answer" if begun is None else "websocket" if begun.is_framed else "SSE"
+            return failures.timed_out(f"idle timeout waiting for {awaited}", question.endpoint.provider.idle_timeout_s)
+        case TransportError() | sse.BadUtf8():
+            return failures.disconnected(str(error))
+        case sse.EventTooLarge():
+            return ModelError(str(error))
+        case _:
+            return error
+
+
+def _rest_of_whole(decoder: Decoder | None) -> list[ModelEvent]:
+    """What is left to tell of an answer that broke off after its end; nothing if it broke off before."""
+    if decoder is None:
+        return []
+    try:
+        events = decoder.finish()
+    except SpindleError:
+        return []
+    return [] if decoder.failure is not None else events
 
 
 async def beginning(response: Answer, data: bytes, question: Question, max_bytes: int) -> bytes:

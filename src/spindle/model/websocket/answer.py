@@ -72,6 +72,10 @@ class SocketAnswer:
                 raise
         return self._noted(event)
 
+    def frames(self) -> WholeFrames:
+        """What makes events of chunks."""
+        return WholeFrames(self)
+
     def waiting(self) -> Iterator[bytes]:
         """The events behind the last chunk that have arrived already."""
         if not self._end:
@@ -131,3 +135,19 @@ class SocketAnswer:
             }
         if code == _TOO_OLD:
             self._line.drop()
+
+
+class WholeFrames:
+    """Takes chunks that are events already."""
+
+    made_progress = True
+
+    def __init__(self, answer: SocketAnswer) -> None:
+        self._answer = answer
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        yield chunk
+        yield from self._answer.waiting()
+
+    def finish(self) -> list[bytes]:
+        return []

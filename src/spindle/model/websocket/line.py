@@ -17,7 +17,8 @@ from spindle.errors import ModelError
 from spindle.model import failures, sse
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.headers import merged
-from spindle.model.http import CONNECT_TIMEOUT_S, Response
+from spindle.model.http import Response
+from spindle.model.pool import CONNECT_TIMEOUT_S
 from spindle.model.websocket.answer import SocketAnswer
 from spindle.model.websocket.socket import WebSocket
 from spindle.model.websocket.told import Told, message

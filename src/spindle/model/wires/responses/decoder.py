@@ -19,14 +19,13 @@ from spindle.model.client import (
     ItemAdded,
     ItemDone,
     ModelEvent,
-    RateLimits,
     RawReasoningDelta,
     SummaryDelta,
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import ResponseFailed, closed_early, incomplete
-from spindle.model.headers import answering_model, rate_limits
+from spindle.model.failures import ResponseFailed, closed_early
+from spindle.model.headers import answering_model
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
@@ -48,21 +47,8 @@ class _ItemEvent(msgspec.Struct):
     item: dict[str, Any]
 
 
-class _ResponseEvent(msgspec.Struct):
+class ResponseEvent(msgspec.Struct):
     response: dict[str, Any] | None = None
-
-
-class _ErrorEvent(msgspec.Struct):
-    message: str | None = None
-    code: str | None = None
-    error: dict[str, Any] | None = None
-
-
-class _LimitsEvent(msgspec.Struct):
-    """What the headers of an answer say over HTTP."""
-
-    rate_limits: dict[str, Any] | None = None
-    credits: dict[str, Any] | None = None
 
 
 _PEEK_BYTES = 80
@@ -117,7 +103,7 @@ class ResponsesDecoder:
             raise ResponseFailed(self.last_error)
         raise closed_early()
 
-    def _created(self, event: _ResponseEvent) -> list[ModelEvent]:
+    def _created(self, event: ResponseEvent) -> list[ModelEvent]:
         # Not its `model`: that is often only a longer name of the one that was asked for.
         headers = (event.response or {}).get("headers")
         given = {name.lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
@@ -156,23 +142,15 @@ class ResponsesDecoder:
         return [*opened, RawReasoningDelta(item_id, event.delta, event.content_index)]
 
     def _done(self, event: _ItemEvent) -> list[ModelEvent]:
-        if not is_well_formed(event.item) or not is_of_model(event.item):
+        item = event.item
+        if not is_well_formed(item) or not is_of_model(item):
             return []
-        if is_call(event.item) and (call_id := self._call_ids.take(given := call_id_of(event.item))) != given:
-            event.item["call_id"] = call_id
-        kind, given = event.item.get("type", ""), _text_of(event.item, "id")
-        item_id = given if given in self._open else None
-        if item_id is None:
-            active = self._active.get(kind)
-            item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
+        if is_call(item) and (call_id := self._call_ids.take(given := call_id_of(item))) != given:
+            item["call_id"] = call_id
         self._has_items = True
-        self._open.pop(item_id, None)
-        self._writing.pop(item_id, None)
-        if self._active.get(kind) == item_id:
-            del self._active[kind]
-        return [ItemDone(event.item, item_id)]
+        return [ItemDone(item, self._end(_text_of(item, "id"), item.get("type", "")))]
 
-    def _completed(self, event: _ResponseEvent) -> list[ModelEvent]:
+    def _completed(self, event: ResponseEvent) -> list[ModelEvent]:
         response = event.response or {}
         end_turn = response.get("end_turn")
         self.is_over = True
@@ -193,30 +171,23 @@ class ResponsesDecoder:
             return []
         return [done for item in output if isinstance(item, dict) for done in self._done(_ItemEvent(item))]
 
-    def _failed(self, event: _ResponseEvent) -> list[ModelEvent]:
-        error = (event.response or {}).get("error")
-        raise ResponseFailed(error if isinstance(error, dict) else {})
-
-    def _incomplete(self, event: _ResponseEvent) -> list[ModelEvent]:
-        details = (event.response or {}).get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
-        raise incomplete(reason if isinstance(reason, str) else "unknown")
-
-    def _complaint(self, event: _ErrorEvent) -> list[ModelEvent]:
-        said = {"message": event.message, "code": event.code}
-        self.last_error = event.error or {name: value for name, value in said.items() if value} or self.last_error
-        return []
-
-    def _rate_limits(self, event: _LimitsEvent) -> list[ModelEvent]:
-        snapshot = rate_limits(_as_headers(event))
-        return [] if snapshot is None else [RateLimits(snapshot)]
-
     def _begin(self, given: str | None, kind: str) -> str:
         item_id = given or self._new_id()
         if not given:
             self._made_up.add(item_id)
         self._open[item_id] = kind
         self._active[kind] = item_id
+        return item_id
+
+    def _end(self, given: str | None, kind: str) -> str:
+        item_id = given if given in self._open else None
+        if item_id is None:
+            active = self._active.get(kind)
+            item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
+        self._open.pop(item_id, None)
+        self._writing.pop(item_id, None)
+        if self._active.get(kind) == item_id:
+            del self._active[kind]
         return item_id
 
     def _item_of(self, given: str | None, kind: str) -> tuple[str, list[ModelEvent]]:
@@ -233,12 +204,16 @@ class ResponsesDecoder:
         return item_id, [ItemAdded(empty, item_id)]
 
 
+def _seldom(decoder: ResponsesDecoder, frame: bytes) -> list[ModelEvent]:
+    from spindle.model.wires.responses.seldom import read_seldom  # most answers have none of these events
+
+    return read_seldom(decoder, frame)
+
+
 _tag = json_reader(_Tag, is_walked=False)
 _delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none of its members can be nested
 _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
-_response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
-_error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
-_limits = json_reader(_LimitsEvent, MAX_FOREIGN_DEPTH)
+_response = json_reader(ResponseEvent, MAX_FOREIGN_DEPTH)
 _Reader = tuple[Callable[[bytes], Any], Callable[[ResponsesDecoder, Any], list[ModelEvent]]]
 # Not a table of each decoder's own methods: with that, it would hold on to itself and all it knows.
 _READERS: dict[bytes, _Reader] = {
@@ -252,11 +227,11 @@ _READERS: dict[bytes, _Reader] = {
     b"response.output_item.done": (_item, ResponsesDecoder._done),
     b"response.completed": (_response, ResponsesDecoder._completed),
     b"response.done": (_response, ResponsesDecoder._completed),
-    b"response.failed": (_response, ResponsesDecoder._failed),
-    b"response.incomplete": (_response, ResponsesDecoder._incomplete),
-    b"error": (_error, ResponsesDecoder._complaint),
-    b"": (_error, ResponsesDecoder._complaint),  # as some servers of others send it
-    b"codex.rate_limits": (_limits, ResponsesDecoder._rate_limits),
+    b"response.failed": (bytes, _seldom),
+    b"response.incomplete": (bytes, _seldom),
+    b"error": (bytes, _seldom),
+    b"": (bytes, _seldom),  # as some servers of others send it
+    b"codex.rate_limits": (bytes, _seldom),
 }
 
 
@@ -285,14 +260,6 @@ def read_usage(value: Any) -> TokenUsage | None:
         reasoning_output_tokens=count(output_details, "reasoning_tokens"),
         total_tokens=count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
     )
-
-
-def _as_headers(event: _LimitsEvent) -> dict[str, str]:
-    """The account's allowance as the headers of an answer tell it."""
-    told: list[tuple[str, Any]] = [(f"credits-{name}", value) for name, value in (event.credits or {}).items()]
-    for window, counts in (event.rate_limits or {}).items():
-        told += [(f"{window}-{name}", value) for name, value in counts.items()] if isinstance(counts, dict) else []
-    return {f"x-codex-{name.replace('_', '-')}": str(value) for name, value in told if value is not None}
 
 
 def _counts_cached(usage: Any) -> bool:
