@@ -7,11 +7,14 @@ and in a folder of always the same name. Each scene is a thread, or several, wit
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -289,9 +292,36 @@ async def _play(scene: Scene, server: FakeServer) -> None:
         await scene(stage)
 
 
+class StageTaken(Exception):
+    """Another user has left a stage behind, which only they can take down."""
+
+
+@contextmanager
+def sole_player() -> Iterator[None]:
+    """All plays of this machine share one stage, whoever runs them: they wait for each other."""
+    with socket.socket(socket.AF_UNIX) as name:
+        while True:
+            try:
+                # A name without a file: it is free again when its process is gone, and no other user's umask matters.
+                name.bind(f"\0{STAGE}")
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    break  # no such names on this system
+                time.sleep(0.05)
+        yield
+
+
 def play(name: str) -> dict[str, bytes]:
-    """The threads of a scene, by the name of their fixture."""
+    """The threads of a scene, by the name of their fixture. Raises StageTaken."""
+    with sole_player():
+        return _play_alone(name)
+
+
+def _play_alone(name: str) -> dict[str, bytes]:
     shutil.rmtree(STAGE, ignore_errors=True)
+    if STAGE.exists():
+        raise StageTaken(f"{STAGE} is left over from another user")
     for folder in ("home", "user", "work"):
         (STAGE / folder).mkdir(parents=True)
     before = dict(os.environ)
