@@ -1,27 +1,21 @@
-"""Start one program and follow it to its end on the event loop.
+"""Follow a program that was started to its end on the event loop, and end it before that if somebody wants so.
 
 A program is over when its leader has exited and its output has ended or been silent for a moment: a child left in the
-background that still holds the pipe cannot keep us waiting. `preexec_fn` is never used: it is unsafe with threads
-and costs the fast spawn. Whether something may run, and inside what, is decided elsewhere.
+background that still holds the pipe cannot keep us waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Sequence
 
-import msgspec
-
-from spindle.process import kill, pty
-from spindle.process.sandbox.launch import Launch
+from spindle.process import kill
+from spindle.process.sandbox.launch import Popen
+from spindle.process.spawn import SpawnSpec
 
 _CHUNK = 256 * 1024
-_PIPE_SIZE = 1024 * 1024
-_F_SETPIPE_SZ = 1031
 _SILENCE_S = 0.05
 _DRAIN_LIMIT_S = 0.5
 _DRAIN_READS = 64
@@ -29,31 +23,11 @@ _GRACE_S = 0.05
 _KILL_WAIT_S = 1.0
 
 
-class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. The launch already holds the sandbox's launcher, if there is one."""
-
-    launch: Launch
-    cwd: str
-    mark: kill.Mark
-    """Carried by whatever the command leaves behind, so that it can be found."""
-    tty: bool = False
-    size: tuple[int, int] | None = None
-    """Rows and columns of the terminal."""
-    pass_fds: tuple[int, ...] = ()
-    output_file: int | None = None
-    """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
-    input_file: int | None = None
-    """A descriptor that is standard input; nothing to read without one."""
-    error_file: int | None = None
-    """A descriptor that takes standard error, where it is to be told from the output."""
-
-
 class Running:
     """A started program. `returncode` is set, and `finished` done, when it is over; 128+n after signal n."""
 
-    def __init__(
-        self, spec: SpawnSpec, popen: subprocess.Popen[bytes], fd: int, on_output: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, spec: SpawnSpec, popen: Popen, fd: int, on_output: Callable[[bytes], None]) -> None:
+        """`fd` is where its output is read from, -1 if nobody reads it."""
         self._loop = asyncio.get_running_loop()
         self._spec = spec
         self._popen = popen
@@ -171,6 +145,15 @@ class Running:
 
     # ---- what a caller may do ----------------------------------------------------------------------
 
+    async def is_set_up(self, within_s: float) -> bool:
+        """False when its sandbox could not be set up; a launcher that has not failed by then has started it."""
+        try:
+            await asyncio.wait((self.finished,), timeout=within_s)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        return not self.never_ran
+
     async def write(self, data: bytes, timeout_s: float) -> bool:
         """Type into the terminal; False when the program did not take all of it in time, or is over."""
         deadline = self._loop.time() + timeout_s
@@ -190,6 +173,8 @@ class Running:
     def resize(self, rows: int, columns: int) -> None:
         """Give its terminal another size."""
         if self.tty and self._fd >= 0:
+            from spindle.process import pty  # only for a program on a terminal
+
             pty.resize(self._fd, rows, columns)
 
     @property
@@ -243,58 +228,3 @@ async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
     await asyncio.wait(ends, timeout=_KILL_WAIT_S)
     for one in running:
         one._give_up()
-
-
-def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
-    """Start the program; raises OSError when it cannot be executed. Errors share the output's pipe, or go apart."""
-    env = {**spec.launch.env, kill.MARK_NAME: spec.mark.text}
-    if spec.tty:
-        return _start_on_terminal(spec, env, on_output)
-    if spec.output_file is not None:
-        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, spec.output_file, subprocess.DEVNULL)
-        return Running(spec, popen, -1, on_output)
-    read_end, write_end = os.pipe()
-    try:
-        try:
-            fcntl.fcntl(write_end, _F_SETPIPE_SZ, _PIPE_SIZE)
-        except OSError:
-            pass  # a small pipe only costs more reads
-        os.set_blocking(read_end, False)
-        errors = write_end if spec.error_file is None else spec.error_file
-        given = subprocess.DEVNULL if spec.input_file is None else spec.input_file
-        popen = _popen(spec, spec.launch.argv, env, given, write_end, errors)
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)  # ours, or the output would never end
-    return Running(spec, popen, read_end, on_output)
-
-
-def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable[[bytes], None]) -> Running:
-    terminal = pty.open_terminal(spec.size)
-    try:
-        argv = pty.with_controlling_terminal(spec.launch.argv, terminal.path, has_launcher=spec.launch.has_launcher)
-        popen = _popen(spec, argv, env, terminal.inner, terminal.inner, terminal.inner)
-    except BaseException:
-        os.close(terminal.outer)
-        raise
-    finally:
-        os.close(terminal.inner)
-    return Running(spec, popen, terminal.outer, on_output)
-
-
-def _popen(
-    spec: SpawnSpec, argv: Sequence[str], env: dict[str, str], stdin: int, stdout: int, stderr: int
-) -> subprocess.Popen[bytes]:
-    with kill.marking(spec.mark):
-        return spec.launch.popen(
-            argv,
-            env,
-            spec.pass_fds,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=spec.cwd,
-            start_new_session=True,  # no terminal of ours, and the session's number leads to its members (`kill`)
-        )

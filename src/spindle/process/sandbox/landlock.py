@@ -335,6 +335,7 @@ def problem() -> str | None:
 def launch(wanted: Wanted) -> Launch:
     """The command itself, started behind the fence. SandboxUnavailable when Landlock cannot express the boundary."""
     boundary, argv, env = wanted.boundary, wanted.argv, wanted.env
+    assert boundary is not None
     has_network = boundary.has_network
     keeper = _keeper(ruleset(boundary, abi()), has_network=has_network)
     leader = 0

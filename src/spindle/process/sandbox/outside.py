@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.launch import Launch, Wanted
 
 
-def launch(argv: Sequence[str], env: Mapping[str, str]) -> Launch:
-    return Launch(argv=argv, env=env, is_confined=False)
+def problem() -> str | None:
+    return None
+
+
+def launch(wanted: Wanted) -> Launch:
+    assert wanted.boundary is None or wanted.boundary.is_full_access, "a command that has a boundary stays inside"
+    return Launch(argv=wanted.argv, env=wanted.env, is_confined=False)
