@@ -54,7 +54,7 @@ async def run(call: ToolCall, ctx: ToolContext) -> ToolResult:
         shown.refused(refusal)
         raise
     command = shown.permitted(permit, tty=args.tty)
-    while True:
+    while True:  # twice, when the sandbox stopped it and a person lets it out
         started = ctx.clock.monotonic()
         shown.begin()
         try:
