@@ -104,13 +104,14 @@ class LoginShell:
         task = self.prepare(command, start)
         if task is None:
             return None
-        reach = command.boundary if command.is_confined else None
-        if not task.done() and reach not in self._slow:
-            await asyncio.wait((task,), timeout=_PATIENCE_S)
-        if task.done():
-            return task.result()
-        self._slow.add(reach)  # this command reads the profile itself, and so do others until the task is done
-        return None
+        if not task.done():
+            reach = command.boundary if command.is_confined else None
+            if reach not in self._slow:
+                await asyncio.wait((task,), timeout=_PATIENCE_S)
+            if not task.done():
+                self._slow.add(reach)  # this command reads the profile itself, and so do others until the task is done
+                return None
+        return task.result()
 
     def cancel(self) -> list[asyncio.Task[LoginEnvironment | None]]:
         """Capture nothing any more; gives what has still to end."""

@@ -41,8 +41,10 @@ def launch(wanted: Wanted) -> Launch:
     has_tmpfs_options = NO_NESTING in Here.namespaces
     mounts = Mounts(boundary, placeholders, launcher=Here.program, has_tmpfs_options=has_tmpfs_options)
     inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts))
+    inside = limits.inside(boundary.fence, argv)
     restorer = signal_restorer() if wanted.tty else ()
-    inside = [*restorer, *limits.inside(boundary.fence, argv)]
+    if restorer:
+        inside = [*restorer, *inside]
     passed: tuple[int, ...] = ()
     if Here.has_gate:
         passed = (gate.opened(mounts.roots),)
