@@ -13,7 +13,7 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.git_config import Settings, entries
 from spindle.policy.git_find import OddRepository, find, oddity
 from spindle.policy.sandbox import Boundary, boundary_of
-from spindle.process.sandbox import plan_now
+from spindle.process.sandbox import back_end_now
 from spindle.protocol.settings import SandboxPolicy
 from spindle.workspace.git import find_repository, git_facts
 
@@ -255,7 +255,7 @@ def refuses(work: Path) -> None:
     for name in ("f", "g/config", "g /config", ".git"):
         assert not boundary.may_write(name)
     with pytest.raises(SandboxUnavailable, match="nothing was run"):
-        plan_now(["true"], boundary=boundary, cwd=str(work), env={}, home="", tty=False)
+        back_end_now(boundary)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process import sandbox
-from spindle.process.sandbox import landlock, survey
-from spindle.process.sandbox.launch import Backend
+from spindle.process.sandbox import landlock, outside, survey
+from spindle.process.sandbox.launch import Backend, Wanted
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -52,20 +52,27 @@ def test_one_back_end_is_used_and_never_another(backend: str, system: str, used:
     assert sandbox.backend_of(Fence(backend=backend), system) == used  # pyright: ignore[reportArgumentType]
 
 
-async def test_without_a_back_end_nothing_is_run(folder: Path, reach: Reach, child_env: dict[str, str]) -> None:
+async def test_without_a_back_end_nothing_is_run(reach: Reach) -> None:
     fence = Fence(backend="none")
     said = await sandbox.problem(fence)
     assert said is not None and said.startswith('there is no sandbox because of `backend = "none"`')
     with pytest.raises(SandboxUnavailable, match="nothing was run"):
-        await sandbox.plan(
-            ["true"], boundary=reach(READ_ONLY, fence), cwd=str(folder), env=child_env, home="", tty=False
-        )
+        await sandbox.back_end(reach(READ_ONLY, fence))
 
 
 async def test_full_access_needs_no_back_end(folder: Path, reach: Reach, child_env: dict[str, str]) -> None:
     boundary = reach(SandboxPolicy(mode="danger-full-access"), Fence(backend="none"))
-    launch = await sandbox.plan(["true"], boundary=boundary, cwd=str(folder), env=child_env, home="", tty=False)
+    wanted = Wanted(argv=["true"], boundary=boundary, cwd=str(folder), env=child_env, home="", tty=False)
+    launch = (await sandbox.back_end(boundary)).launch(wanted)
     assert (list(launch.argv), launch.is_confined) == (["true"], False)
+
+
+def test_what_has_a_boundary_is_never_started_outside(folder: Path, reach: Reach, child_env: dict[str, str]) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        sandbox._load(sandbox.backend_of(Fence(backend="none")))
+    wanted = Wanted(argv=["true"], boundary=reach(READ_ONLY), cwd=str(folder), env=child_env, home="", tty=False)
+    with pytest.raises(AssertionError, match="stays inside"):
+        outside.launch(wanted)
 
 
 async def test_a_command_that_gets_out_is_noticed(child_env: dict[str, str]) -> None:

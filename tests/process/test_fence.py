@@ -19,7 +19,7 @@ import pytest
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary, Fence
-from spindle.process.sandbox import bubblewrap, limits, mounts
+from spindle.process.sandbox import bubblewrap_here, limits, mounts
 from spindle.process.sandbox.placeholders import Placeholders
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
@@ -238,7 +238,7 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_result_of_the_command(
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("namespaces", [None, ("--unshare-user", *bubblewrap._NAMESPACES)])
+@pytest.mark.parametrize("namespaces", [None, ("--unshare-user", *bubblewrap_here.NAMESPACES)])
 async def test_the_first_process_and_what_is_protected_are_covered_by_older_launchers_too(
     table: ProcessTable,
     reach: Reach,
@@ -248,7 +248,7 @@ async def test_the_first_process_and_what_is_protected_are_covered_by_older_laun
 ) -> None:
     await said(table, "true", reach(WRITE), folder)
     if namespaces is not None:  # as found where the launcher does not know the newer options
-        monkeypatch.setattr(bubblewrap._Backend, "namespaces", namespaces)
+        monkeypatch.setattr(bubblewrap_here.Here, "namespaces", namespaces)
     script = "ls -A /proc/1; (: > /proc/1/mem) 2>&1 || echo kept; (mkdir .git/hooks) 2>/dev/null || echo kept"
     assert (await said(table, script, reach(WRITE), folder)).endswith("kept\nkept\n")
     assert "mem" not in (await said(table, "ls -A /proc/1", reach(WRITE), folder))
@@ -303,7 +303,7 @@ def test_commands_are_started_with_a_keyring_of_their_own() -> None:
     def own_keyring() -> int:
         return kernel._call(kernel._KEYCTL, keyring_id, session, keyring_id)
 
-    assert bubblewrap._starter().spawner.call(own_keyring) != own_keyring()
+    assert bubblewrap_here.starter_here().spawner.call(own_keyring) != own_keyring()
 
 
 def test_a_placeholder_that_another_process_is_about_to_remove_is_waited_for(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spindle.process.sandbox import bubblewrap, gate
+from spindle.process.sandbox import bubblewrap_here, gate
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -284,9 +284,9 @@ async def test_programs_are_found_on_the_path_and_never_in_the_working_folder(
 
 @needs_gate
 def test_where_it_cannot_be_executed_the_sandbox_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bubblewrap.problem() is None and bubblewrap.found().closes_pipes
-    monkeypatch.setattr(bubblewrap._Backend, "answer", None)
-    monkeypatch.setattr(bubblewrap._Backend, "has_gate", True)
+    assert bubblewrap_here.problem() is None and bubblewrap_here.found().closes_pipes
+    monkeypatch.setattr(bubblewrap_here.Here, "answer", None)
+    monkeypatch.setattr(bubblewrap_here.Here, "has_gate", True)
     monkeypatch.setattr(gate, "through", lambda fd, argv: ["/proc/self/fd/99", *argv])
-    assert bubblewrap.problem() is None
-    assert not bubblewrap.found().closes_pipes
+    assert bubblewrap_here.problem() is None
+    assert not bubblewrap_here.found().closes_pipes

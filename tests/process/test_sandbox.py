@@ -16,7 +16,7 @@ import pytest
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary
-from spindle.process.sandbox import bubblewrap
+from spindle.process.sandbox import bubblewrap, bubblewrap_here
 from spindle.process.sandbox.launch import Wanted
 from spindle.process.sandbox.spawner import Spawner, SpawnerClosed
 from spindle.process.table import Command, ProcessTable
@@ -268,8 +268,8 @@ async def test_loader_variables_reach_the_command_and_not_its_launcher(
 
 async def test_a_launcher_inside_a_root_cannot_be_replaced(table: ProcessTable, command: Build, folder: Path) -> None:
     assert await table.sandbox_problem() is None
-    launcher = os.path.realpath(bubblewrap._Backend.program)
-    if launcher in bubblewrap.SYSTEM_PATHS:
+    launcher = os.path.realpath(bubblewrap_here.Here.program)
+    if launcher in bubblewrap_here.SYSTEM_PATHS:
         pytest.skip("the system's launcher is in use")
     top = "/" + launcher.split("/")[1]
     policy = SandboxPolicy(mode="workspace-write", writable_roots=(top,), exclude_slash_tmp=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.sandbox import Boundary, Fence
-from spindle.process.sandbox import bubblewrap
+from spindle.process.sandbox import bubblewrap_here
 from spindle.process.sandbox.caller import Caller
 from spindle.process.sandbox.sockets import SocketRules
 from spindle.process.table import Command, ProcessTable
@@ -241,7 +241,7 @@ async def test_exchanging_the_address_while_it_is_judged_gains_nothing(
 
 
 def test_a_process_nobody_knows_gets_nothing() -> None:
-    starter = bubblewrap._starter()
+    starter = bubblewrap_here.starter_here()
     assert starter.watch is not None
     ours = Caller(-1, 0, os.getpid(), 0, 0, *[0] * 8)
     with pytest.raises(PermissionError):
@@ -255,7 +255,7 @@ async def test_while_one_command_is_in_the_midst_of_sending_all_are_asked(
     table: ProcessTable, command: Callable[..., Command], outside: Callable[..., socket.socket], folder: Path
 ) -> None:
     """What it passes on may be a datagram socket by the time it is looked up."""
-    starter = bubblewrap._starter()
+    starter = bubblewrap_here.starter_here()
     assert starter.watch is not None
     before = starter.watch._asks_all
     starter.watch._asks_all = False

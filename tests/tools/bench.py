@@ -19,6 +19,7 @@ from spindle.protocol.events import Msg
 from spindle.protocol.items import encode_json
 from spindle.protocol.settings import CollaborationMode, SandboxPolicy, ThreadSettings
 from spindle.thread.history import History
+from spindle.tools.command_arguments import PermissionArgs
 from spindle.tools.services import SubAgents
 from spindle.tools.tool import OutputForm, Permit, Tool, ToolCall, ToolContext, ToolResult
 from spindle.workspace.shell import Shell
@@ -106,17 +107,12 @@ class Bench:
 
     # ---- who permits ---------------------------------------------------------------------------
 
-    async def command(
-        self,
-        argv: list[str],
-        *,
-        cwd: str,
-        escalated: bool = False,
-        justification: str | None = None,
-        prefix_rule: list[str] | None = None,
-        tty: bool = False,
-    ) -> Permit:
-        more = {"escalated": escalated, "justification": justification, "prefix_rule": prefix_rule}
+    async def command(self, argv: list[str], *, cwd: str, wants: PermissionArgs, tty: bool = False) -> Permit:
+        more = {
+            "escalated": wants.is_escalated,
+            "justification": wants.justification,
+            "prefix_rule": wants.prefix_rule,
+        }
         self.asked.append({"argv": list(argv), "cwd": cwd, **more})
         if self.refusal is not None:
             raise self.refusal

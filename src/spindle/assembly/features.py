@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spindle.features.servers import Servers
     from spindle.mcp.pool import ServerPool
     from spindle.process.command import Command
-    from spindle.process.spawn import Running
+    from spindle.process.running import Running
     from spindle.tools.tool import Tool, ToolCall, ToolResult
 
 _MOST_VERDICTS = 1_000

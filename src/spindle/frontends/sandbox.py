@@ -78,10 +78,12 @@ def _policy(config: Config, parsed: Parsed) -> SandboxPolicy:
 def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], home: str) -> int:
     from spindle.process import foreground, sandbox  # only now: what cannot be run needs none of it
     from spindle.process.command import check_startable  # the same
+    from spindle.process.sandbox.launch import Wanted  # the same
 
     check_startable(argv, boundary.cwd, environment)
     # A session of its own, or a terminal that is shared on purpose: no need for the launcher to cut it off.
-    launch = sandbox.plan_now(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True)
+    wanted = Wanted(argv=argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True)
+    launch = sandbox.back_end_now(boundary).launch(wanted)
     if boundary.is_full_access:
         os.chdir(boundary.cwd)
         os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))
@@ -89,7 +91,7 @@ def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], hom
         return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
     except SandboxUnavailable:
         # A file may have vanished between the plan and the mounting; that says nothing about the next time.
-        launch = sandbox.plan_now(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True)
+        launch = sandbox.back_end_now(boundary).launch(wanted)
         return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
 
 

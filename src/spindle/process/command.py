@@ -12,7 +12,7 @@ import msgspec
 from spindle.policy.sandbox import Boundary, absolute
 
 if TYPE_CHECKING:
-    from spindle.process.spawn import Running
+    from spindle.process.running import Running
 
 
 class ShellLike(Protocol):

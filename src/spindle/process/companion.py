@@ -99,14 +99,16 @@ class Companions:
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, *, boundary: Boundary, home: str
     ) -> Companion:
         """The same inside of the sandbox. Raises SandboxUnavailable when it cannot be confined."""
-        from spindle.process import sandbox  # only for programs that the agent could have written
+        from spindle.process import sandbox, spawn  # only for programs that the agent could have written
+        from spindle.process.sandbox.launch import Wanted  # the same
 
-        launch = await sandbox.plan(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=False)
+        wanted = Wanted(argv=argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=False)
+        launch = (await sandbox.back_end(boundary)).launch(wanted)
         mark = self._next_mark()
         try:
             env = {**launch.env, kill.MARK_NAME: mark.text}
             with kill.marking(mark):
-                popen = launch.popen(launch.argv, env, cwd=cwd, start_new_session=True, **_PIPES)
+                popen = spawn.begin(launch, launch.argv, env, cwd=cwd, start_new_session=True, **_PIPES)
         except BaseException:
             launch.release()
             raise

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from spindle.errors import SandboxUnavailable
-from spindle.process import kill
+from spindle.process import kill, spawn
 from spindle.process.sandbox.launch import Launch
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -82,7 +82,8 @@ def _start(launch: Launch, mark: kill.Mark | None, cwd: str, *, shares_terminal:
         signal.signal(number, signal.SIG_IGN)
 
     def start(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        return launch.popen(
+        return spawn.begin(
+            launch,
             launch.argv,
             env,
             cwd=cwd,

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
-from spindle.errors import SandboxUnavailable
 from spindle.policy.commands import needed, safe_environment
-from spindle.policy.environment import NETWORK_DISABLED, is_loader_variable
-from spindle.policy.sandbox import Boundary
-from spindle.process import kill, login_env, sandbox, spawn
+from spindle.policy.environment import NETWORK_DISABLED
+from spindle.process import kill, sandbox, spawn
 from spindle.process.command import Command, ShellLike, check_startable
-from spindle.process.sandbox import bubblewrap
-from spindle.process.watchdog import Watchdog
+from spindle.process.login_env import LoginShell, setup_file
+from spindle.process.running import Running, stop_all
+from spindle.process.sandbox.launch import Wanted
+from spindle.process.sandbox.placeholders import placeholders_of
 
-_PROFILE_MARK = kill.Mark(2)
-"""Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
+if TYPE_CHECKING:
+    from spindle.process.watchdog import Watchdog
 
 _LINGER_S = 0.125
 """Commands come in quick succession, and placeholders cost a millisecond. They stay this long, at most twice."""
@@ -38,46 +39,94 @@ class Launcher:
         mark: int,
         withheld: Collection[str] = (),
     ) -> None:
-        self._shell = shell
-        self._withheld = withheld
-        """Variables that a profile may set and no command is to have."""
+        self._login = LoginShell(shell, withheld)
         self._environment = environment
         self._home = home
         self._mark = mark
-        self._running: dict[spawn.Running, Callable[[], None]] = {}
+        self._running: dict[Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
         self._lingering: list[Callable[[], None]] = []
         self._lingering_longer: list[Callable[[], None]] = []
         """The same for what ended a moment ago, and for what ended before the timer last went off."""
         self._tidying: asyncio.TimerHandle | None = None
-        self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
-        self._slow: set[Boundary | None] = set()
-        """Where the profile takes so long that commands no longer wait for the capture."""
         self._count = 0
         self._watchdog: Watchdog | None = None
         """There once a command was started that does not die with us by itself."""
 
-    async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
-        """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
-        return await self._spawn(command, on_output, await self._login(command))
+    async def launch(
+        self,
+        command: Command,
+        on_output: Callable[[bytes], None],
+        *,
+        mark: kill.Mark | None = None,
+        output_file: int | None = None,
+    ) -> Running:
+        """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined.
+
+        With an `output_file` it is the look at what a profile sets, which has its own `mark` outside of a sandbox.
+        """
+        login = None if output_file is not None else await self._login.environment(command, self.launch)
+        argv = self._login.words(command, login)
+        env = dict(self._environment if login is None else login.env)
+        env["PWD"] = command.cwd
+        if command.lacks_network:
+            env[NETWORK_DISABLED] = "1"
+        env |= safe_environment(command.argv, env)
+        setup = () if login is None or not login.setup else (setup_file(login),)
+        if setup:
+            env["BASH_ENV"] = f"/proc/self/fd/{setup[0]}"
+        try:
+            check_startable(argv, command.cwd, env)
+            if command.is_let_out or not command.is_confined:
+                self.let_go()  # a placeholder would be in the way of what a person let out
+            reach = needed(command.argv, command.boundary, reads_profile=login is None)
+            wanted = Wanted(argv=argv, boundary=reach, cwd=command.cwd, env=env, home=self._home, tty=command.tty)
+            back_end = await sandbox.back_end(reach)
+            launch = back_end.launch(wanted)
+            self._count += 1
+            spec = spawn.SpawnSpec(
+                launch=launch,
+                cwd=command.cwd,
+                mark=mark or kill.Mark(self._mark, self._count),
+                tty=command.tty,
+                size=command.size,
+                pass_fds=setup,
+                output_file=output_file,
+                input_file=command.input_file,
+                error_file=command.error_file,
+            )
+            try:
+                if not launch.has_launcher:
+                    self._watch_over()
+                running = Running(spec, *spawn.start(spec), on_output)
+            except BaseException:
+                launch.release()
+                raise
+        finally:
+            for fd in setup:
+                os.close(fd)
+        self._running[running] = launch.release
+        running.finished.add_done_callback(lambda _: self._over(running))
+        return running
+
+    def prepare(self, command: Command) -> None:
+        """Begin with what `launch` waits for."""
+        self._login.prepare(command, self.launch)
 
     async def aclose(self) -> None:
         """Kill everything that was started, daemons included."""
-        for task in self._captures.values():
-            task.cancel()
-        await asyncio.gather(*self._captures.values(), return_exceptions=True)
+        await asyncio.gather(*self._login.cancel(), return_exceptions=True)
         everything = kill.Mark(self._mark)
         # Without a watchdog every command had a launcher, whose namespace took along what it left behind.
         if self._running:
-            await spawn.stop_all(tuple(self._running), everything)
+            await stop_all(tuple(self._running), everything)
         elif self._watchdog is not None:
             kill.kill_leftovers(everything)
         self._tidy()
 
     def kill_all(self) -> None:
         """The same without waiting for anything: this process is about to end."""
-        for task in self._captures.values():
-            task.cancel()
+        self._login.cancel()
         leaders = {one.pid for one in self._running if one.exit_code is None and not one.is_left_alone}
         kill.kill_tree(leaders, kill.Mark(self._mark))
         for running in tuple(self._running):
@@ -93,81 +142,30 @@ class Launcher:
     def _tidy(self) -> None:
         self.let_go()
         kill.reap_orphans()
-        bubblewrap.placeholders_of(self._home).close()
+        placeholders_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
             self._watchdog = None
 
-    async def _spawn(
-        self,
-        command: Command,
-        on_output: Callable[[bytes], None],
-        login: login_env.LoginEnvironment | None,
-        *,
-        mark: kill.Mark | None = None,
-        output_file: int | None = None,
-    ) -> spawn.Running:
-        env = dict(self._environment if login is None else login.env)
-        env["PWD"] = command.cwd
-        if command.lacks_network:
-            env[NETWORK_DISABLED] = "1"
-        env |= safe_environment(command.argv, env)
-        argv = login_env.without_variables(command.argv, self._withheld) if login is None else list(command.argv)
-        setup = -1
-        if login is not None:
-            argv[:2] = [self._shell.path, "-c"]
-            if login.setup:
-                setup = login_env.setup_file(login, login.env)
-                env["BASH_ENV"] = f"/proc/self/fd/{setup}"
-        try:
-            check_startable(argv, command.cwd, env)
-            if command.is_let_out or not command.is_confined:
-                self.let_go()  # a placeholder would be in the way of what a person let out
-            reach = needed(command.argv, command.boundary, reads_profile=login is None)
-            launch = await sandbox.plan(
-                argv, boundary=reach, cwd=command.cwd, env=env, home=self._home, tty=command.tty
-            )
-            self._count += 1
-            spec = spawn.SpawnSpec(
-                launch=launch,
-                cwd=command.cwd,
-                mark=mark or kill.Mark(self._mark, self._count),
-                tty=command.tty,
-                size=command.size,
-                pass_fds=() if setup < 0 else (setup,),
-                output_file=output_file,
-                input_file=command.input_file,
-                error_file=command.error_file,
-            )
-            return self._start(spec, on_output)
-        finally:
-            if setup >= 0:
-                os.close(setup)
+    def _watch_over(self) -> None:
+        """Before a program runs that does not die with us by itself, as what a launcher started does.
 
-    def _start(self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None]) -> spawn.Running:
-        """Start it and keep the books: what runs, and what to take away when it is over."""
-        release = spec.launch.release
-        try:
-            # Before the program runs: a daemon that it makes at once must become our child, and if we are killed right
-            # after, somebody must be there to end it. What a launcher started dies with us by itself.
-            if not spec.launch.has_launcher and self._watchdog is None:
-                kill.become_subreaper()
-                self._watchdog = Watchdog(kill.Mark(self._mark))
-            running = spawn.start(spec, on_output)
-        except BaseException:
-            release()
-            raise
-        self._running[running] = release
+        A daemon that it makes at once must become our child, and if we are killed right after, somebody must be there
+        to end it.
+        """
+        if self._watchdog is None:
+            from spindle.process.watchdog import Watchdog  # only for what no launcher confines
 
-        def over(_: asyncio.Future[int]) -> None:
-            # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
-            if self._running.pop(running, None) is not None:
-                self._lingering.append(release)
-            if self._tidying is None:
-                self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
+            kill.become_subreaper()
+            self._watchdog = Watchdog(kill.Mark(self._mark))
 
-        running.finished.add_done_callback(over)
-        return running
+    def _over(self, running: Running) -> None:
+        """What its sandbox needed stays for a moment: the next command may need it too."""
+        # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
+        if (release := self._running.pop(running, None)) is not None:
+            self._lingering.append(release)
+        if self._tidying is None:
+            self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
 
     def _tidy_up(self) -> None:
         """Some time after commands ended, by one timer for all, so that none has to wait for this."""
@@ -178,69 +176,3 @@ class Launcher:
         for release in over:
             release()
         kill.reap_orphans()
-
-    # ---- the login shell ---------------------------------------------------------------------------
-
-    def prepare(self, command: Command) -> asyncio.Task[login_env.LoginEnvironment | None] | None:
-        """Begin with what `launch` waits for: the capture of the profile. None if it is no script for a login shell."""
-        argv, shell = command.argv, self._shell
-        if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
-            return None
-        # One capture for each boundary: what a profile sets may depend on what it could read.
-        reach = command.boundary if command.is_confined else None
-        task = self._captures.get(reach)
-        if task is None:
-            task = self._captures[reach] = asyncio.get_running_loop().create_task(self._capture(command))
-        return task
-
-    async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
-        """What stands in for the profile, if `command` is a script for the user's login shell."""
-        task = self.prepare(command)
-        if task is None:
-            return None
-        reach = command.boundary if command.is_confined else None
-        if not task.done() and reach not in self._slow:
-            await asyncio.wait((task,), timeout=login_env.PATIENCE_S)
-        if task.done():
-            return task.result()
-        self._slow.add(reach)  # this command reads the profile itself, and so do others until the task is done
-        return None
-
-    async def _capture(self, command: Command) -> login_env.LoginEnvironment | None:
-        """Runs where the command would run: a profile gets no more rights than what it prepares.
-
-        Outside of a sandbox it is never killed: a profile stopped half-way leaves its lock files behind, and the
-        user's next login would wait for them.
-        """
-        if not hasattr(os, "memfd_create"):
-            return None
-        is_confined = command.is_confined
-        start = command.boundary.cwd if command.boundary is not None else command.cwd
-        argv = login_env.capture_argv(self._shell.path)
-        probe = Command(argv=argv, cwd=start, boundary=command.boundary)
-        printed = os.memfd_create("login-capture", os.MFD_CLOEXEC)
-        try:
-            running = await self._spawn(
-                probe, lambda _: None, None, mark=None if is_confined else _PROFILE_MARK, output_file=printed
-            )
-            try:
-                # Shielded: `finished` belongs to the program. Cancelled with this task, it would never tell its end.
-                code = await asyncio.shield(running.finished)
-            except asyncio.CancelledError:
-                if not is_confined:
-                    running.abandon()
-                raise
-            output = os.pread(printed, login_env.CAPTURE_BYTES + 1, 0)
-        except (OSError, SandboxUnavailable):
-            return None  # the command itself will say what is wrong
-        finally:
-            os.close(printed)
-        if code != 0 or len(output) > login_env.CAPTURE_BYTES:
-            return None
-        captured = login_env.read_capture(output, start)
-        if captured is not None:
-            captured.env.pop(kill.MARK_NAME, None)
-            captured.env.pop(NETWORK_DISABLED, None)
-            for name in [name for name in captured.env if name in self._withheld or is_loader_variable(name)]:
-                del captured.env[name]
-        return captured

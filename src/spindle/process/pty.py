@@ -59,8 +59,3 @@ def with_controlling_terminal(argv: Sequence[str], path: str, *, has_launcher: b
     """
     script = _ACQUIRE_DEAF if has_launcher else _ACQUIRE
     return ["/bin/sh", "-c", script, path, *argv]
-
-
-def restore_signals(env_program: str, argv: Sequence[str]) -> list[str]:
-    """`argv` with every signal working again that a launcher in front of it was made deaf to."""
-    return [env_program, "--default-signal=INT,QUIT,TSTP,TERM,HUP,USR1,USR2", *argv]

@@ -6,10 +6,9 @@ The one door through which a tool runs a program. What is shown to the model or 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import msgspec
@@ -25,7 +24,7 @@ from spindle.protocol.events import Msg
 if TYPE_CHECKING:
     from spindle.policy.sandbox import Fence
     from spindle.process.launcher import Launcher
-    from spindle.process.spawn import Running
+    from spindle.process.running import Running
 
 MAX_LIVE = 64
 WARN_LIVE = 60
@@ -86,7 +85,7 @@ def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
 
 _open_tables: WeakSet[ProcessTable] = WeakSet()
 """The tables of this process that commands may be started from."""
-_BUBBLEWRAP = "spindle.process.sandbox.bubblewrap"
+_THREADS_OF = "spindle.process.sandbox.bubblewrap_here"
 
 
 class ProcessTable:
@@ -118,7 +117,7 @@ class ProcessTable:
         self._trying = asyncio.Lock()
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
-        _tidy_up_after_a_crash(home)
+        process.tidy_up_after_a_crash(home)
         _open_tables.add(self)
 
     # ---- for tools ---------------------------------------------------------------------------------
@@ -259,8 +258,8 @@ class ProcessTable:
         _open_tables.discard(self)
         # A program that embeds us expects nothing of ours to be left. Our own command ends, or has a next thread soon.
         # While another thread is still loading that module, there is nothing to end.
-        bubblewrap = None if process.is_ours or _open_tables else sys.modules.get(_BUBBLEWRAP)
-        if (end_threads := getattr(bubblewrap, "end_threads", None)) is not None:
+        loaded = None if process.is_ours or _open_tables else sys.modules.get(_THREADS_OF)
+        if (end_threads := getattr(loaded, "end_threads", None)) is not None:
             end_threads(is_in_use=lambda: bool(_open_tables))
 
     def kill_all(self) -> None:
@@ -270,14 +269,17 @@ class ProcessTable:
 
     # ---- starting ----------------------------------------------------------------------------------
 
-    async def _launch(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
+    def _launch(
+        self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing
+    ) -> Coroutine[Any, Any, Running]:
         """Start it, and let whoever watches know."""
+        starting = self._start(command, on_output, *rings)
         if self.watch is None or not self.watch.concerns(command):
-            return await self._start(command, on_output, *rings)
+            return starting
         if self._launcher is None:
             # The first command waits for the disk: what it needs beside its permission can be made meanwhile.
             asyncio.get_running_loop().call_soon(self._prepare, command)
-        return await self.watch.around(command, self._start(command, on_output, *rings))
+        return self.watch.around(command, starting)
 
     async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
         """Start it; a sandbox that could not be set up is tried again, without what it complained of.
@@ -287,13 +289,7 @@ class ProcessTable:
         launcher = self._ready()
         running = await launcher.launch(command, on_output)
         for _ in range(_TRIES - 1):
-            if command.is_confined:
-                try:
-                    await asyncio.wait((running.finished,), timeout=_SET_UP_S)
-                except asyncio.CancelledError:
-                    await running.stop()
-                    raise
-            if not running.never_ran:
+            if not command.is_confined or await running.is_set_up(_SET_UP_S):
                 break
             for ring in rings:
                 ring.clear()
@@ -325,21 +321,3 @@ class ProcessTable:
         old = list(self._live.values())[:-PROTECTED_RECENT]
         chosen = next((live for live in old if live.exit_code is not None), old[0])
         await self.stop(chosen)
-
-
-def _tidy_up_after_a_crash(home: str) -> None:
-    """An agent that was killed could not remove what it had made for a moment; it is listed in its home."""
-    try:
-        names = os.listdir(f"{home}/spindle")
-    except OSError:
-        return
-    # `placeholders.REGISTER_PREFIX`, written out: that module is loaded with the first sandbox, not at start-up.
-    owners = [name.removeprefix("guards-") for name in names if name.startswith("guards-")]
-    if any(not os.path.exists(f"/proc/{pid}") for pid in owners):
-        from spindle.process.sandbox import bubblewrap  # rarely needed
-
-        bubblewrap.placeholders_of(home).recover()
-    if any(name.startswith("unfinished-") for name in names):
-        from spindle.process import leftovers  # rarely needed
-
-        leftovers.recover(home)

@@ -1,30 +1,24 @@
-"""`exec_command` runs a shell command, which may outlive its call; `write_stdin` comes back to it."""
+"""`exec_command` runs a shell command, which may outlive its call: `write_stdin` comes back to it."""
 
 from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from spindle.context.truncate import DEFAULT_LIMIT
-from spindle.errors import SandboxUnavailable, ToolError
+from spindle.errors import Rejected, SandboxUnavailable, ToolError
 from spindle.process.command import Command
 from spindle.process.output import OutputRing
 from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
-from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
 from spindle.tools.execution import Execution, apply_patch_instead, folder_of, refuse_masks
 from spindle.tools.shown_output import cut_for_model, put_aside
-from spindle.tools.specs import TYPED_YIELD_MS, YIELD_MS
+from spindle.tools.specs import YIELD_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 
 SHELLS = ("bash", "zsh", "sh", "dash", "ksh")
 """Shells that understand `-c` and `-lc`."""
-_MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
-_MIN_POLL_MS = 5000
-_TYPE_LIMIT_S = 5.0
-_MOST_TYPED = 4096  # what a terminal takes for one line
+MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
 
 
 class ExecCommandArgs(PermissionArgs, kw_only=True):
@@ -33,13 +27,6 @@ class ExecCommandArgs(PermissionArgs, kw_only=True):
     login: bool = True
     tty: bool = False
     yield_time_ms: Amount = YIELD_MS
-    max_output_tokens: Amount | None = None
-
-
-class WriteStdinArgs(msgspec.Struct, kw_only=True):
-    session_id: int
-    chars: str = ""
-    yield_time_ms: Amount = TYPED_YIELD_MS
     max_output_tokens: Amount | None = None
 
 
@@ -60,45 +47,35 @@ async def run(call: ToolCall, ctx: ToolContext) -> ToolResult:
         return _answer(ctx, started, f"Process exited with code {code}", ring, args.max_output_tokens)
     session_id = ctx.processes.reserve_id()
     shown = Execution(ctx, argv, cwd, source="unified_exec_startup", process_id=str(session_id))
-    command = await shown.permit(args, tty=args.tty)
-    yield_s = _clamp(args.yield_time_ms, _MIN_YIELD_MS) / 1000
-    started = ctx.clock.monotonic()
-    live = await _start(shown, command, session_id, yield_s, ctx)
-    if live.exit_code is not None:
-        try:
-            again = await shown.permit_retry(command, live.exit_code, live.unread)
-        except asyncio.CancelledError:
-            ctx.processes.forget(live)
-            raise
-        if again is not None:
-            ctx.processes.forget(live)
-            started = ctx.clock.monotonic()
-            live = await _start(shown, again, session_id, yield_s, ctx)
-    return _report(ctx, live, started, args.max_output_tokens)
-
-
-async def _start(shown: Execution, command: Command, session_id: int, yield_s: float, ctx: ToolContext) -> LiveProcess:
-    """Start a command and wait for its end, but no longer than the call wants to."""
-    shown.begin()
-
-    def ended(live: LiveProcess) -> None:
-        # Called long after this call, too: when the command ends on its own, or while another call waits for it.
-        assert live.ended is not None and live.exit_code is not None
-        if live.running.never_ran:
-            return  # `refuse_start` below tells it
-        shown.end(live.exit_code, live.transcript, live.ended - live.started, tell=live.tell)
-
+    refuse_masks(" ".join(argv), ctx)
     try:
-        live = await ctx.processes.start(
-            command, session_id=session_id, call_id=ctx.call_id, on_output=shown.output, on_exit=ended
-        )
-    except (OSError, SandboxUnavailable) as error:
-        shown.refuse_start(error)
-    except asyncio.CancelledError:
-        shown.never_ran("aborted by user before it started")
+        permit = await ctx.permission.command(shown.argv, cwd=cwd, wants=args, tty=args.tty)
+    except Rejected as refusal:
+        shown.refused(refusal)
         raise
+    command = shown.permitted(permit, tty=args.tty)
+    while True:  # twice, when the sandbox stopped it and a person lets it out
+        started = ctx.clock.monotonic()
+        shown.begin()
+        try:
+            live = await ctx.processes.start(
+                command, session_id=session_id, call_id=ctx.call_id, on_output=shown.output, on_exit=shown.ended
+            )
+        except (OSError, SandboxUnavailable) as error:
+            shown.refuse_start(error)
+        except asyncio.CancelledError:
+            shown.never_ran("aborted by user before it started")
+            raise
+        again = await _follow(live, clamp(args.yield_time_ms, MIN_YIELD_MS), shown, ctx)
+        if again is None:
+            return report(ctx, live, started, args.max_output_tokens)
+        command = again
+
+
+async def _follow(live: LiveProcess, milliseconds: float, shown: Execution, ctx: ToolContext) -> Command | None:
+    """Wait for its end, but not for longer; gives the command to run once more, outside, if a person says so."""
     try:
-        await live.wait(yield_s)
+        await live.wait(milliseconds / 1000)
     except asyncio.CancelledError:
         # The model never learnt of this command, so nobody could come back to it.
         await ctx.processes.stop(live)
@@ -106,50 +83,23 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
     if live.running.never_ran:
         ctx.processes.forget(live)
         shown.refuse_start(sandbox_failure(live.transcript))
-    return live
+    if live.exit_code is None:
+        return None
+    try:
+        again = await shown.permit_retry(live.command, live.exit_code, live.unread)
+    except asyncio.CancelledError:
+        ctx.processes.forget(live)
+        raise
+    if again is not None:
+        ctx.processes.forget(live)
+    return again
 
 
-async def write_stdin(call: ToolCall, ctx: ToolContext) -> ToolResult:
-    """Type into a running command, or only look at what it printed."""
-    args = parse_arguments(call, WriteStdinArgs)
-    live: LiveProcess | None = ctx.processes.find(args.session_id)
-    if live is None:
-        raise ToolError(f"write_stdin failed: Unknown process id {args.session_id}")
-    started = ctx.clock.monotonic()
-    live.tell = ctx.emit
-    if args.chars:
-        await _type(args.chars, live, ctx)
-    shortest = _MIN_YIELD_MS if args.chars else _MIN_POLL_MS
-    await live.wait(_clamp(args.yield_time_ms, shortest) / 1000)
-    return _report(ctx, live, started, args.max_output_tokens)
-
-
-async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
-    if not live.command.tty:
-        raise ToolError(
-            "write_stdin failed: this session has no terminal and its input is closed; "
-            "rerun exec_command with tty=true to be able to type into it"
-        )
-    if live.exit_code is not None:
-        return  # it ended meanwhile; the report says how
-    refuse_masks(chars, ctx)
-    if not ctx.boundary.holds(live.command.boundary):
-        # Let out, or started when commands could reach more.
-        await ctx.permission.typing(chars, session_id=live.id, command=live.command)
-    else:
-        line = live.typed + chars  # a command may come in pieces
-        await ctx.permission.typed_line(line, argv=list(live.command.argv), cwd=live.command.cwd)
-        live.typed = line[max(line.rfind("\r"), line.rfind("\n")) + 1 :][-_MOST_TYPED:]
-    ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
-    if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
-        raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")
-
-
-def _clamp(milliseconds: float, shortest: float) -> float:
+def clamp(milliseconds: float, shortest: float) -> float:
     return min(max(milliseconds, shortest), _MAX_YIELD_MS)
 
 
-def _report(ctx: ToolContext, live: LiveProcess, started: float, max_tokens: float | None) -> ToolResult:
+def report(ctx: ToolContext, live: LiveProcess, started: float, max_tokens: float | None) -> ToolResult:
     """What the command printed since the last look, and whether it still runs."""
     if live.exit_code is not None:
         ctx.processes.forget(live)

@@ -26,10 +26,11 @@ from spindle.protocol.events import (
 from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
 from spindle.tools.shown_output import cut_for_model, whole_text
-from spindle.tools.tool import ToolContext
+from spindle.tools.tool import Permit, ToolContext
 
 if TYPE_CHECKING:
     from spindle.policy.secret_stream import StreamMasker
+    from spindle.process.table import LiveProcess
 
 NEVER_RAN = -1
 DELTA_BYTES = 1024 * 1024
@@ -63,33 +64,24 @@ class Execution:
         self.argv = list(argv)
         self.cwd = cwd
 
-    async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
-        """Get permission; gives the command to start. A refusal is shown to people, unless it was their own."""
-        ctx = self._ctx
-        refuse_masks(" ".join(self.argv), ctx)
-        try:
-            permit = await ctx.permission.command(
-                self.argv,
-                cwd=self.cwd,
-                escalated=args.is_escalated,
-                justification=args.justification,
-                prefix_rule=args.prefix_rule,
-                tty=tty,
-            )
-        except Rejected as refusal:
-            if not refusal.by_user:
-                self.begin()
-                self.never_ran(str(refusal))
-            raise
+    def refused(self, refusal: Rejected) -> None:
+        """It may not run: people see that, unless it was their own answer."""
+        if not refusal.by_user:
+            self.begin()
+            self.never_ran(str(refusal))
+
+    def permitted(self, permit: Permit, *, tty: bool = False) -> Command:
+        """It may run: the command to start."""
         self._was_asked = permit.asked
         if permit.cwd is not None and os.path.realpath(self.cwd) != permit.cwd:
             raise ToolError(
                 f"{self.cwd} led to {permit.cwd} when this was approved and no longer does; nothing was run"
             )
+        boundary = self._ctx.boundary
         return Command(
             argv=self.argv,
             cwd=permit.cwd or self.cwd,
-            boundary=ctx.boundary if permit.sandboxed else ctx.boundary.let_out(),
+            boundary=boundary if permit.sandboxed else boundary.let_out(),
             tty=tty,
         )
 
@@ -150,6 +142,16 @@ class Execution:
         policy = self._ctx.output.truncation
         formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
         self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s, tell)
+
+    def ended(self, live: LiveProcess) -> None:
+        """The same for a command that may outlive its call.
+
+        Called long after that, too: when the command ends on its own, or while another call waits for it.
+        """
+        assert live.ended is not None and live.exit_code is not None
+        if live.running.never_ran:
+            return  # `refuse_start` tells it
+        self.end(live.exit_code, live.transcript, live.ended - live.started, tell=live.tell)
 
     def never_ran(self, reason: str) -> None:
         self._emit_end(NEVER_RAN, reason, reason, 0.0)

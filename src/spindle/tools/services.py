@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
     from spindle.policy.widening import Given, Wish
     from spindle.process.command import Command
+    from spindle.tools.command_arguments import PermissionArgs
     from spindle.tools.tool import Permit
 
 
@@ -27,17 +28,8 @@ class Emit(Protocol):
 class Permission(Protocol):
     """Gets a yes from policy and, where policy says so, from a person. Every no is raised as `Rejected`."""
 
-    async def command(
-        self,
-        argv: list[str],
-        *,
-        cwd: str,
-        escalated: bool = False,
-        justification: str | None = None,
-        prefix_rule: list[str] | None = None,
-        tty: bool = False,
-    ) -> Permit:
-        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why.
+    async def command(self, argv: list[str], *, cwd: str, wants: PermissionArgs, tty: bool = False) -> Permit:
+        """To run `argv` in `cwd`. `wants`: whether the model asks to run it outside of the sandbox, and why.
 
         `tty`: it gets a terminal, which the model may type into.
         """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from spindle.errors import SandboxUnavailable, ToolError
+from spindle.errors import Rejected, SandboxUnavailable, ToolError
 from spindle.process.command import Command
 from spindle.process.output import Taken
 from spindle.process.table import Finished
 from spindle.protocol.items import encode_json
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, folder_of
+from spindle.tools.execution import Execution, apply_patch_instead, folder_of, refuse_masks
 from spindle.tools.shown_output import cut_for_model, put_aside
 from spindle.tools.specs import TIMEOUT_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
@@ -60,7 +60,13 @@ async def _run_to_the_end(argv: Sequence[str], args: ShellArgs, ctx: ToolContext
         taken = Taken(text.encode(), b"", len(text), text.count("\n"), 0)
         return _answer(ctx, code, ctx.clock.monotonic() - started, taken, as_json=as_json)
     shown = Execution(ctx, argv, cwd)
-    command = await shown.permit(args)
+    refuse_masks(" ".join(argv), ctx)
+    try:
+        permit = await ctx.permission.command(shown.argv, cwd=cwd, wants=args)
+    except Rejected as refusal:
+        shown.refused(refusal)
+        raise
+    command = shown.permitted(permit)
     finished = await run_once(shown, command, args.limit_s, ctx)
     if not finished.timed_out:
         again = await shown.permit_retry(command, finished.exit_code, finished.output)

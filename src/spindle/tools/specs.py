@@ -73,7 +73,7 @@ def write_stdin() -> BuiltIn:
         "yield_time_ms": _number(_YIELD.format(default=TYPED_YIELD_MS)),
         "max_output_tokens": _MAX_TOKENS,
     }
-    return BuiltIn("write_stdin", "exec_command:write_stdin", properties, ["session_id"], parallel=True)
+    return BuiltIn("write_stdin", "write_stdin:run", properties, ["session_id"], parallel=True)
 
 
 def shell(*, request_rule: bool = True) -> BuiltIn:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from spindle.core.permission.approvals import Answer, Approvals, CallSite, Question
+from spindle.core.permission.commands import CommandRun, Escalation
 from spindle.core.permission.kinds import Kinds
 from spindle.core.permission.matter import Matter
 from spindle.errors import Rejected
 from spindle.policy.approval import Allow, Ask, Refuse
 from spindle.tools.tool import Permit
+
+if TYPE_CHECKING:
+    from spindle.tools.command_arguments import PermissionArgs
 
 _INTERRUPT_S = 5.0
 """How long an interrupt that a person asked for may take to reach this call."""
@@ -25,6 +30,17 @@ class CallPermission(Kinds):
     def __init__(self, approvals: Approvals, site: CallSite) -> None:
         super().__init__(approvals, site)
         self._consulted: set[object] = set()
+
+    async def command(self, argv: list[str], *, cwd: str, wants: PermissionArgs, tty: bool = False) -> Permit:
+        has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
+        escalation = Escalation(
+            is_wanted=wants.is_escalated,
+            justification=wants.justification,
+            prefix_rule=tuple(wants.prefix_rule or ()),
+        )
+        return await self.obtain(
+            CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox, is_typed_into=tty)
+        )
 
     async def obtain(self, matter: Matter) -> Permit:
         """Whatever the matter is: policy, then what was granted, then hooks, then a person. Raises Rejected."""

@@ -1,4 +1,7 @@
-"""The kinds of permission that a call can ask for, each with the question it comes to. `asking` gets the answer."""
+"""The kinds of permission that a call can ask for, each with the question it comes to.
+
+`asking` gets the answer, and has the kind that every command asks for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from spindle.core.permission.approvals import Approvals, CallSite
-from spindle.core.permission.commands import CommandRetry, CommandRun, Escalation
+from spindle.core.permission.commands import CommandRetry
 from spindle.core.permission.matter import Matter
 from spindle.core.permission.patches import PatchRetry, PatchWrite
 from spindle.errors import Rejected
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Kinds(ABC):
-    """One method for each kind; see `Permission` in `tools/services`."""
+    """One method for each other kind; see `Permission` in `tools/services`."""
 
     def __init__(self, approvals: Approvals, site: CallSite) -> None:
         self._approvals = approvals
@@ -28,22 +31,6 @@ class Kinds(ABC):
     @abstractmethod
     async def obtain(self, matter: Matter) -> Permit:
         """A yes to it. Raises Rejected for a no."""
-
-    async def command(
-        self,
-        argv: list[str],
-        *,
-        cwd: str,
-        escalated: bool = False,
-        justification: str | None = None,
-        prefix_rule: list[str] | None = None,
-        tty: bool = False,
-    ) -> Permit:
-        has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
-        escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
-        return await self.obtain(
-            CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox, is_typed_into=tty)
-        )
 
     async def typing(self, chars: str, *, session_id: int, command: Command) -> None:
         from spindle.core.permission.typed_input import INTERRUPT, TypedInput  # only for programs outside of a sandbox

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
     from spindle.core.session import Session
     from spindle.features.checkpoints.undo_desk import UndoDesk
-    from spindle.process.spawn import Running
+    from spindle.process.running import Running
     from spindle.protocol.undo import UndoReport
     from spindle.tools.tool import ToolCall, ToolResult
 

@@ -1,22 +1,20 @@
-"""The fence around a command: which back end this machine offers, and the launcher it puts in front of the argv.
+"""The fence around a command: which back end of this machine puts it up.
 
-`plan()` is the only door; `plan_now()` is the same one for callers without an event loop. It answers with a launch that
-is confined as the policy says, or raises `SandboxUnavailable`; it never gives less than was asked for. The ladder:
-bubblewrap on Linux, the system's own sandbox on macOS, Landlock if the user accepted it by name, and then nothing.
+`back_end()` is the only door; `back_end_now()` is the same one for callers without an event loop. It answers with a
+back end that confines as the boundary says, or raises `SandboxUnavailable`; it never gives less than was asked for.
+The ladder: bubblewrap on Linux, the system's own sandbox on macOS, Landlock if the user accepted it by name, and then
+nothing.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import cast
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
-from spindle.process.sandbox.launch import Backend, Launch, Wanted
+from spindle.process.sandbox.launch import Backend
 from spindle.protocol.quote import visible
-
-__all__ = ["Launch", "backend_of", "found_problem", "plan", "plan_now", "problem", "problem_now"]
 
 _tried: dict[str, str | None] = {}
 """What `problem` found, by the back end that the user chose."""
@@ -35,46 +33,35 @@ _SENTENCES = {
 """Where the problem of a back end is not yet a sentence for a person."""
 
 
-async def plan(
-    argv: Sequence[str], *, boundary: Boundary | None, cwd: str, env: Mapping[str, str], home: str, tty: bool
-) -> Launch:
-    """How to start `argv`. `boundary` None means that a person or a rule let it out of the sandbox.
-
-    `cwd` is where the command starts, which need not be the turn's working directory.
-    """
+async def back_end(boundary: Boundary | None) -> Backend:
+    """What starts a command inside `boundary`. None means that a person or a rule let it out of the sandbox."""
     if boundary is None or boundary.is_full_access:
-        return _outside(argv, env)
-    wanted = Wanted(argv=argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
-    return _confined(wanted, await problem(boundary.fence))
+        return _checked(None, None)
+    return _checked(boundary, await problem(boundary.fence))
 
 
-def plan_now(
-    argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
-) -> Launch:
+def back_end_now(boundary: Boundary) -> Backend:
     """The same for a program that has nothing else to do meanwhile."""
     if boundary.is_full_access:
-        return _outside(argv, env)
-    wanted = Wanted(argv=argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
-    return _confined(wanted, problem_now(boundary.fence))
+        return _checked(None, None)
+    return _checked(boundary, problem_now(boundary.fence))
 
 
-def _outside(argv: Sequence[str], env: Mapping[str, str]) -> Launch:
-    from spindle.process.sandbox import none  # only where nothing confines the command
-
+def _checked(confines: Boundary | None, reason: str | None) -> Backend:
+    """The back end for a boundary, if it can confine as that says; `reason` is why none can on this machine."""
     _hide_this_process()
-    return none.launch(argv, env)
+    if confines is None:
+        from spindle.process.sandbox import outside  # only where nothing confines the command
 
-
-def _confined(wanted: Wanted, reason: str | None) -> Launch:
-    _hide_this_process()
+        return outside
     if reason is not None:
         raise SandboxUnavailable(reason)
-    if (doubt := wanted.boundary.doubt()) is not None:
+    if (doubt := confines.doubt()) is not None:
         raise SandboxUnavailable(
             f"{visible(doubt)}, so what git would obey there is not known and nothing was run; "
             "write that file anew, or use the read-only mode"
         )
-    return _load(backend_of(wanted.boundary.fence)).launch(wanted)
+    return _load(backend_of(confines.fence))
 
 
 def _load(name: str) -> Backend:

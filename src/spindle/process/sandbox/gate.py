@@ -17,7 +17,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
-from spindle.process.sandbox import seccomp
+from spindle.process.sandbox import kernel, seccomp
 
 WRITE_FILE, REFER = 1 << 1, 1 << 13
 LEAST_ABI = 2
@@ -237,9 +237,7 @@ _CODE = {
 @cache
 def is_known() -> bool:
     """Does this kernel know what the program asks for? Whether it may be executed is to be tried."""
-    from spindle.process.sandbox.landlock import abi  # the other back end; asked once, after the first command came
-
-    return bool(seccomp.machine()) and abi() >= LEAST_ABI
+    return bool(seccomp.machine()) and kernel.landlock_version() >= LEAST_ABI
 
 
 def opened(roots: Sequence[str]) -> int:

@@ -22,6 +22,8 @@ _SET_MODE_FILTER = 1
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _JOIN_SESSION_KEYRING = 1
 _CAPABILITIES_V3 = 0x20080522
+CREATE_RULESET = 444
+_ASK_VERSION = 1
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x02, 0x08, 0x10
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -72,6 +74,11 @@ def hide_from_other_processes() -> None:
     """This process leaves no core file, and others of the same user cannot look into its memory."""
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def landlock_version() -> int:
+    """The version of Landlock that this kernel speaks; 0 when it has none, or has it switched off."""
+    return max(0, _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
 
 
 def leave_keyring() -> None:

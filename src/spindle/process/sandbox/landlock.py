@@ -46,8 +46,7 @@ _ALL_CHANGES = _CHANGES | MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts")
 """Writable in every mode: they lead nowhere, or to the command's own terminal."""
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_ASK_VERSION = 1
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = kernel.CREATE_RULESET, 445, 446
 _PATH_BENEATH = 1
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITIES_V3 = 0x20080522
@@ -85,7 +84,7 @@ def abi() -> int:
     """The version of Landlock that this kernel speaks; 0 when it has none, or has it switched off."""
     if sys.platform != "linux":
         return 0
-    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
+    return kernel.landlock_version()
 
 
 def unusable(version: int) -> str | None:
@@ -335,6 +334,7 @@ def problem() -> str | None:
 def launch(wanted: Wanted) -> Launch:
     """The command itself, started behind the fence. SandboxUnavailable when Landlock cannot express the boundary."""
     boundary, argv, env = wanted.boundary, wanted.argv, wanted.env
+    assert boundary is not None
     has_network = boundary.has_network
     keeper = _keeper(ruleset(boundary, abi()), has_network=has_network)
     leader = 0

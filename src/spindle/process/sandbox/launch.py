@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 import msgspec
 
@@ -67,31 +67,16 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     release: Callable[[], None] = _nothing
     """Call once when the command is over (or could not be started): takes away what the sandbox needed on disk."""
 
-    def popen(self, argv: Sequence[str], env: Mapping[str, str], files: tuple[int, ...] = (), **options: Any) -> Popen:
-        """Start it. `argv` and `env` are its own, or its own with something in front; `files` go along."""
-
-        def start() -> Popen:
-            passed = self.files + files
-            popen = cast(Popen, subprocess.Popen(list(argv), env=dict(env), pass_fds=passed, **options))
-            self.note(popen.pid)
-            return popen
-
-        try:
-            return self.start(start)
-        finally:
-            for fd in self.files:
-                os.close(fd)
-
     def never_ran(self, exit_code: int) -> bool:
         """Did the launcher end before the command began? To be asked when it is over."""
         return exit_code == 1 and self.report is not None and not self.report.has_begun()
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that is to run inside its boundary."""
+    """A command that is to run inside its boundary, or outside of any because a person or a rule let it out."""
 
     argv: Sequence[str]
-    boundary: Boundary
+    boundary: Boundary | None
     cwd: str
     """Where the command starts, which need not be the turn's working directory."""
     env: Mapping[str, str]
@@ -110,6 +95,7 @@ class Backend(Protocol):
     def launch(self, wanted: Wanted) -> Launch:
         """How to start the command so that it is confined as its boundary says; SandboxUnavailable when it cannot be.
 
-        Only asked where `problem` found none. Never gives less than the boundary asks for.
+        Only asked for a boundary that confines, and where `problem` found none. Never gives less than the boundary
+        asks for.
         """
         ...

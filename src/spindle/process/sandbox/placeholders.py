@@ -179,6 +179,16 @@ def _make(path: str) -> bool:
         return False
 
 
+_of_homes: dict[str, Placeholders] = {}
+
+
+def placeholders_of(home: str) -> Placeholders:
+    """The placeholders of this process that are listed in one agent home."""
+    if home not in _of_homes:
+        _of_homes[home] = Placeholders(f"{home}/spindle/{REGISTER_PREFIX}{os.getpid()}")
+    return _of_homes[home]
+
+
 def is_placeholder(path: str) -> bool:
     """Is this what `_make` makes: an empty folder of our mode? Held by another process, or left by a crash."""
     try:

@@ -207,6 +207,7 @@ def _in_class(inside: str) -> str:
 def launch(wanted: Wanted) -> Launch:
     """The command line that confines a command. There is no launcher to outlive: it becomes the command."""
     boundary, argv, env = wanted.boundary, wanted.argv, wanted.env
+    assert boundary is not None
     _refuse_the_impossible(boundary)
     for key, value in (("pids_max", boundary.fence.pids_max), ("memory_max", boundary.fence.memory_max)):
         if value:

@@ -14,7 +14,18 @@ import msgspec
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Fence, boundary_of
-from spindle.process.sandbox import backend_of, bubblewrap, landlock, limits, plan, seatbelt, seccomp
+from spindle.process import spawn
+from spindle.process.sandbox import (
+    back_end,
+    backend_of,
+    bubblewrap_here,
+    landlock,
+    limits,
+    seatbelt,
+    seccomp,
+)
+from spindle.process.sandbox.launch import Wanted
+from spindle.process.sandbox.placeholders import placeholders_of
 from spindle.protocol.settings import SandboxMode, SandboxPolicy
 
 _LIMIT_S = 15.0
@@ -97,11 +108,11 @@ async def survey() -> tuple[Backend, ...]:
 async def _bubblewrap() -> Backend:
     if sys.platform != "linux":
         return Backend(name="bubblewrap", is_usable=False, detail="for Linux only")
-    reason = await asyncio.to_thread(bubblewrap.problem)
+    reason = await asyncio.to_thread(bubblewrap_here.problem)
     if reason is not None:
         causes = [text for path, value, text in _SWITCHES if _content(path) == value]
         return Backend(name="bubblewrap", is_usable=False, detail="; ".join((reason, *causes)))
-    found = bubblewrap.found()
+    found = bubblewrap_here.found()
     gives = [
         "gives commands their own view of files, processes, shared memory, host name and (if it is off) network",
         "protects .git, .codex, .agents and more, also while they do not exist",
@@ -213,9 +224,11 @@ async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], sc
         socket_path = os.path.relpath(f"{scratch}/socket", inside)
         targets = (f"{scratch}/outside", str(server.getsockname()[1]), socket_path, str(os.getpid()))
         argv = [sys.executable, "-I", "-S", "-c", _TRIAL, *targets]
-        launch = await plan(argv, boundary=boundary, cwd=inside, env=env, home=home, tty=False)
+        wanted = Wanted(argv=argv, boundary=boundary, cwd=inside, env=env, home=home, tty=False)
+        launch = (await back_end(boundary)).launch(wanted)
         try:
-            popen = launch.popen(
+            popen = spawn.begin(
+                launch,
                 launch.argv,
                 launch.env,
                 cwd=inside,
@@ -229,7 +242,7 @@ async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], sc
         finally:
             launch.release()
             if backend_of(fence) == "bubblewrap":
-                bubblewrap.placeholders_of(home).close()
+                placeholders_of(home).close()
     if popen.returncode != 0:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         raise OSError(
