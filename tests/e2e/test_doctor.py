@@ -138,3 +138,14 @@ def test_people_read_lines_and_nothing_is_left_behind(
         in done.stdout
     )
     assert (list(scratch.iterdir()), sorted(home.rglob("*"))) == ([], before)
+
+
+@pytest.mark.parametrize("read", ["all", "workspace"])
+def test_a_permission_profile_is_named_where_it_says_what_commands_read(doctor: Doctor, home: Path, read: str) -> None:
+    config = home / "config.toml"
+    profile = '[permissions.tight.filesystem]\n":minimal" = "read"\n":workspace_roots" = "write"\n'
+    config.write_text(
+        f'default_permissions = "tight"\n{config.read_text()}\n{profile}[spindle.sandbox]\nread = "{read}"\n'
+    )
+    said = named(doctor()[1]["checks"], "reads")
+    assert said[0] == ("note", "a confined command reads what the permission profile tight lets it read")

@@ -192,3 +192,18 @@ def test_a_kill_during_patches_and_commands_leaves_nothing_in_the_workspace_afte
     again = subprocess.run(command, cwd=workspace, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
     assert again.returncode == 0, again.stderr.decode()
     assert sorted(path.name for path in workspace.iterdir()) == sorted([".git", *names])
+
+
+def test_a_start_removes_the_temporary_file_that_a_killed_patch_left(
+    spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str], server: FakeServer
+) -> None:
+    """Where the file system has no files without names: no kill comes at the right moment by chance."""
+    left, own = workspace / ".spindle-0123456789abcdef.tmp", workspace / ".spindle-mine.tmp"
+    for path in (left, own):
+        path.write_bytes(b"")
+    (home / "spindle").mkdir(exist_ok=True)
+    (home / "spindle/unfinished-0123456789abcdef").write_text(str(left))
+    command = [*spindle_cmd, "exec", "on"]
+    done = subprocess.run(command, cwd=workspace, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert sorted(path.name for path in workspace.iterdir()) == [".git", own.name]

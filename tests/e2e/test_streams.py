@@ -292,15 +292,16 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads(
         assert process.wait(WAIT_S) != 0
 
 
-def test_output_that_cannot_be_written_is_an_error_also_without_buffers(
-    spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+def test_output_that_cannot_be_written_is_an_error_with_and_without_buffers(
+    spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer, more: dict[str, str]
 ) -> None:
     for args in (["exec", "hi"], ["exec", "--json", "hi"], ["mcp", "list", "--json"], ["--help"], ["--version"]):
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
                 [*spindle_cmd, *args],
                 cwd=workspace,
-                env=environment_with(environment, PYTHONUNBUFFERED="1"),
+                env=environment_with(environment, **more),
                 stdin=subprocess.DEVNULL,
                 stdout=full,
                 stderr=subprocess.PIPE,

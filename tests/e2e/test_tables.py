@@ -1,4 +1,4 @@
-"""What `threads`, `doctor`, `mcp list`, `grants` and `hooks` print fits the terminal it is printed on."""
+"""What `threads`, `models`, `features list`, `doctor`, `mcp list`, `grants` and `hooks` print fits the terminal."""
 
 from __future__ import annotations
 
@@ -65,9 +65,20 @@ def test_no_table_is_wider_than_the_terminal(run: Run, home: Path, workspace: Pa
     (home / "rules" / "default.rules").write_text(
         f'prefix_rule(pattern=["git", "commit", "-m", "{long}"], decision="allow")\n'
     )
-    for command in (["mcp", "list"], ["mcp", "get", "tiny"], ["grants"], ["hooks"], ["doctor"]):
+    listed = (["mcp", "list"], ["models"], ["features", "list"])
+    for command in (*listed, ["mcp", "get", "tiny"], ["grants"], ["hooks"], ["doctor"]):
         printed = run(*command, columns=columns)
         wide = [line for line in printed.splitlines() if cells(line) > columns and not line.startswith("warning: ")]
         assert printed and wide == [], command
     whole = "".join(run("hooks", columns=columns).split())
     assert "".join(long.split()) in whole  # what a person agrees to is wrapped, never cut
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 130])
+def test_models_lose_nothing_where_the_terminal_is_narrow(run: Run, columns: int) -> None:
+    wide, narrow = run("models"), run("models", columns=columns)
+    entry = next(line for line in wide.splitlines() if line.startswith("gpt-6.1-sol"))
+    # By columns, or as a block of lines that ends where the next model begins.
+    shown = narrow[narrow.index("gpt-6.1-sol") : narrow.index("gpt-6-astra")]
+    assert [word for word in entry.split() if word not in shown.split()] == []
+    assert (shown.count("\n") == 1) == (columns == 130)

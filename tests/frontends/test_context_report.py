@@ -173,7 +173,7 @@ def test_the_text_is_a_table_with_breaks_between_its_rows(recorded: Recorded) ->
     assert [line[:9] for line in lines if line.startswith("── turn")] == ["── turn 1", "── turn 2"]
 
 
-@pytest.mark.parametrize("width", [48, 72, 80, 100, 140])
+@pytest.mark.parametrize("width", [40, 48, 72, 80, 100, 140])
 def test_the_text_fits_the_terminal(recorded: Recorded, width: int) -> None:
     command = [*recorded.command, "context", recorded.thread_id]
     env = {**recorded.environment, "COLUMNS": str(width)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import shlex
@@ -127,6 +128,7 @@ def test_placeholders_vanish_with_a_killed_agent(folder: Path, tmp_path: Path) -
     home.mkdir()
     script = f"""
 import asyncio
+import errno
 from spindle.policy.sandbox import boundary_of
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
@@ -169,6 +171,25 @@ async def test_placeholders_linger_for_a_moment_and_are_not_in_the_way_of_what_i
     end = time.monotonic() + 10
     while os.listdir(folder) and time.monotonic() < end:
         await asyncio.sleep(0.05)
+    assert os.listdir(folder) == []
+
+
+async def test_on_a_full_disk_nothing_is_run_and_nothing_is_left(
+    table: ProcessTable, reach: Reach, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+
+    def make(path: str, *mode: int) -> None:
+        if path.endswith("/.husky"):  # there was room for the names before it
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        mkdir(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", make)
+    command = Command(argv=["touch", "ran"], cwd=str(folder), boundary=reach(WRITE))
+    with pytest.raises(
+        SandboxUnavailable, match=r"cannot protect .*/\.husky: No space left on device; nothing was run"
+    ):
+        await table.run(command, timeout_s=30)
     assert os.listdir(folder) == []
 
 

@@ -30,9 +30,9 @@ from spindle.lookback.report import ContextReport, RequestReport
 from spindle.protocol.quote import visible
 
 _BAR = 24
-_NARROWEST = 48
+_NARROWEST = 40
 """An id has to stay whole, to be copied."""
-_LEAST_WORDS = 24
+_LEAST_WORDS = 23
 """The least room for what a request did; a number that would take it away is left out."""
 _COLUMNS = (
     # Name, width, and how soon the column goes when there is no room: the highest goes first.
@@ -61,7 +61,7 @@ def _overview(report: ContextReport, name: str | None, width: int) -> Iterator[s
     yield _fitted(visible(title_of(report, name)), width)
     models = dict.fromkeys(request.model for request in report.requests if request.model)
     yield from _wrapped(" · ".join(visible(part) for part in (*models, report.cwd or "") if part), width)
-    yield f"thread {report.thread_id}"
+    yield from _wrapped(f"thread {report.thread_id}", width)
     for line in (*summary_words(report), *map(printable, report.notices)):
         yield from _wrapped(line, width)
     if not report.requests:

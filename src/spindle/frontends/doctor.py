@@ -151,11 +151,12 @@ def _reading(config: Config | None, fence: Fence, checks: list[Check]) -> None:
     """What confined commands can read, and what they miss by that."""
     if config is not None and config.sandbox.is_full_access:
         return
-    setting = f'read = "{fence.read}"'
     profile = config.sandbox.permissions if config is not None else None
-    if profile is not None and fence.read == "workspace":
-        setting += f" (where the profile {visible(profile.name)} lets `:root` be read)"
-    checks.append(Check("reads", NOTE, f"{setting}: a confined command {reading_words(fence.read)}"))
+    words = f"a confined command {reading_words(fence.read, profile)}"
+    if profile is not None and not profile.reads_everywhere:
+        checks.append(Check("reads", NOTE, words))
+        return
+    checks.append(Check("reads", NOTE, f'read = "{fence.read}": {words}'))
     if fence.read != "workspace":
         return
     from spindle.policy.view import settings_with_keys, user_home  # only for those who narrow what is read

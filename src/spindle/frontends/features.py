@@ -7,6 +7,7 @@ from spindle.config.writing import Edit, merged, read_layers, write_user_config
 from spindle.errors import ConfigError
 from spindle.frontends.launch import config_from, home_from, overrides_from, unknown_feature
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 
 UNUSED = "unused"
 """The stage of a flag that Codex knows and that has no effect in Spindle."""
@@ -25,8 +26,11 @@ def _list(parsed: Parsed) -> int:
     rows = [(name, FEATURES[name][0] if name in FEATURES else UNUSED, values[name]) for name in sorted(values)]
     name_width = max(len(name) for name, _, _ in rows)
     stage_width = max(len(stage) for _, stage, _ in rows)
+    width = columns_of(STDOUT)
+    is_narrow = width is not None and width < name_width + stage_width + len("    false")
     for name, stage, value in rows:
-        print(f"{name:<{name_width}}  {stage:<{stage_width}}  {str(value).lower()}")
+        start = f"{name}\n" if is_narrow else f"{name:<{name_width}}"
+        print(f"{start}  {stage:<{stage_width}}  {str(value).lower()}")
     return 0
 
 

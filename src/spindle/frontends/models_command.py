@@ -13,8 +13,10 @@ from spindle import __version__
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.errors import ConfigError, SpindleError
+from spindle.frontends.fit import cells, hang, table
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.model.capabilities import CAPABILITY_FILE
 from spindle.model.capability_file import forget
 from spindle.model.catalog import Catalog, ModelInfo
@@ -55,7 +57,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     if parsed.flag("json"):
         print(msgspec.json.encode({"models": rows}).decode())
     else:
-        print("\n".join(_table(rows)))
+        print(_table(rows, columns_of(STDOUT)))
     return 0
 
 
@@ -182,12 +184,25 @@ async def _ask_own(server: Endpoint, method: str, path: str, body: bytes = b"") 
 # ---- for people --------------------------------------------------------------------------------------
 
 _TITLES = ("MODEL", "PROVIDER", "WINDOW", "OUTPUT", "EFFORTS", "$ / M TOKENS: IN, CACHED, OUT")
+_SHORT = 4
+"""So many columns have only short words in them."""
 
 
-def _table(rows: list[Row]) -> list[str]:
+def _table(rows: list[Row], width: int | None) -> str:
+    """A line for each model. Where that is too wide, the long columns stand below the short ones; nothing is cut."""
     lines = [_TITLES, *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    whole = table(lines, None)
+    if width is None or _is_within(whole, width):
+        return whole
+    short = table([line[:_SHORT] for line in lines], None)
+    if not _is_within(short, width):
+        return table(lines, width)
+    below = [hang("  ", " · ".join(line[_SHORT:]), width) for line in lines]
+    return "\n".join(f"{first}\n{rest}" for first, rest in zip(short.split("\n"), below, strict=True))
+
+
+def _is_within(text: str, width: int) -> bool:
+    return all(cells(line) <= width for line in text.split("\n"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

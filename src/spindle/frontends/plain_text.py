@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from spindle.protocol.quote import readable, shell_join, visible, without_terminal_codes
-from spindle.protocol.settings import SandboxPolicy
+from spindle.protocol.settings import PermissionProfile, SandboxPolicy
 
 SIGNS = {
     "completed": "✓",
@@ -89,8 +89,13 @@ def sandbox_line(policy: SandboxPolicy) -> str:
     return f"workspace-write [{', '.join(roots)}]{network}{profile}"
 
 
-def reading_words(reads: str) -> str:
-    """What confined commands can read, by `[spindle.sandbox] read`."""
+def reading_words(reads: str, profile: PermissionProfile | None = None) -> str:
+    """What confined commands can read: as a permission profile says, or by `[spindle.sandbox] read`.
+
+    Where a profile lets everything be read, the setting still narrows that.
+    """
+    if profile is not None and not profile.reads_everywhere:
+        return f"reads what the permission profile {visible(profile.name)} lets it read"
     if reads == "workspace":
         return "reads the workspace, the system and toolchains, nothing else of your home"
     return "reads everything that you can read"

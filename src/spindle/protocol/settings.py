@@ -72,6 +72,10 @@ class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
                 return ()
 
     @property
+    def reads_everywhere(self) -> bool:
+        return any(rule.access != "deny" and rule.place in (":root", "/") for rule in self.rules)
+
+    @property
     def denies(self) -> bool:
         """Does it name something that stays closed even for what a person lets out of the sandbox?"""
         return any(rule.access == "deny" and rule.place != ":root" for rule in self.rules)

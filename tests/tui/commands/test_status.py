@@ -48,10 +48,18 @@ async def test_status_tells_every_field_of_the_session(open_desk: OpenDesk) -> N
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"), [("all", "reads everything that you can read"), ("workspace", "nothing else of your home")]
+    ("setting", "words"),
+    [
+        ('[spindle.sandbox]\nread = "all"\n', "reads everything that you can read"),
+        ('[spindle.sandbox]\nread = "workspace"\n', "nothing else of your home"),
+        (
+            'default_permissions = "tight"\n[permissions.tight.filesystem]\n":workspace_roots" = "write"\n',
+            "reads what the permission profile tight lets it read",
+        ),
+    ],
 )
 async def test_status_tells_what_commands_can_read(open_desk: OpenDesk, setting: str, words: str) -> None:
-    desk = await open_desk(f'[spindle.sandbox]\nread = "{setting}"\n')
+    desk = await open_desk(setting)
     await running.run(desk, "/status")
     assert words in " ".join(desk.text.split())
 

@@ -84,11 +84,12 @@ async def sandbox_words(desk: Desk) -> str:
     from spindle.process.sandbox import backend_of, problem  # only for those who ask
 
     fence = desk.config.spindle.fence
-    if desk.thread is not None and desk.thread.settings.sandbox.is_full_access:
+    sandbox = desk.config.sandbox if desk.thread is None else desk.thread.settings.sandbox
+    if desk.thread is not None and sandbox.is_full_access:
         return "none: commands run with all your rights"
     if (reason := await problem(fence)) is not None:
         return f"none: {reason}"
-    return f"{backend_of(fence)}; {reading_words(fence.read)}"
+    return f"{backend_of(fence)}; {reading_words(fence.read, sandbox.permissions)}"
 
 
 def _documents(desk: Desk, cwd: str) -> list[str]:
