@@ -40,7 +40,7 @@ async def asked_in(driver: Driver, *answers: str) -> list[ExecApprovalRequest]:
     return found
 
 
-ON_REQUEST = {"approval": "on-request", "sandbox": "workspace-write"}
+ON_REQUEST: dict[str, Any] = {"approval": "on-request", "sandbox": "workspace-write"}
 
 
 async def test_07_what_is_typed_into_a_program_outside_is_asked_about_each_time(start: Start, workspace: Path) -> None:
