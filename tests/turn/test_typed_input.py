@@ -309,6 +309,7 @@ async def test_07_without_rules_against_anything_all_keys_are_free(start: Start,
     [
         "touch evil \x16\x15\n",
         "touch evil\x16\x03\n",
+        "touch \x16\x17\n",
         "ls \x1ctouch evil\n",
         "ls \x1atouch evil\n",
         "touch evil\x03\n",
