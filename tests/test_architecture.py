@@ -576,6 +576,9 @@ def test_a_page_or_a_slip_loads_the_table_of_commands_and_nothing_that_works(
     assert "spindle.frontends.command_table" in loaded and front_ends == set()
 
 
+READS_RECORDS = {f"spindle.thread.{name}" for name in ("reading", "reopening", "summary")}
+
+
 def test_nothing_heavy_is_loaded_before_the_first_request(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, tmp_path: Path
 ) -> None:
@@ -605,6 +608,7 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert "spindle.core.turn" in ours
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
     assert "_ssl" not in reported_imports(loaded[0]), "the server is reached without TLS"
+    assert ours.isdisjoint(READS_RECORDS), "a thread that begins has nothing to read"
     assert not [name for name in ours if name.startswith("spindle.model.websocket")], "no provider offers them"
     seldom = {"inspect", "linecache", "locale", "logging", "textwrap", "traceback", "asyncio.sslproto"}
     assert not seldom & reported_imports(loaded[0]), "the libraries need them when something is out of the way"

@@ -25,7 +25,7 @@ from spindle.frontends.app_server.translate import Put, Translator
 from spindle.protocol import events, settings
 from spindle.protocol.events import Duration, Event, Msg
 from spindle.protocol.ops import ExecApproval
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 
 COMMAND: dict[str, Any] = {
     "call_id": "c1",

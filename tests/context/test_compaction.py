@@ -37,8 +37,8 @@ from spindle.protocol.items import (
     item_text,
     user_message,
 )
+from spindle.thread.entry import Record
 from spindle.thread.history import History
-from spindle.thread.rollout import Record
 
 PERMISSIONS = developer_message("<permissions instructions>\nold\n</permissions instructions>")
 AGENTS = user_message("# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nrule\n</INSTRUCTIONS>")

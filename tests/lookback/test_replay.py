@@ -15,7 +15,7 @@ from fake_server import FakeServer, call, message, turn
 from installed import Spindle, wait_for
 from replay_corpus import FOLDER, SCENES, StageTaken, play
 from spindle.lookback.replay import Difference, Replayed, replay_thread
-from spindle.thread.rollout import read_rollout
+from spindle.thread.reading import read_rollout
 
 RENEW = "if the change is meant: `.venv/bin/python scripts/replay-corpus`, and commit what it writes"
 CODEX = Path(__file__).parents[1] / "fixtures" / "rollouts"

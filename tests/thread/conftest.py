@@ -58,6 +58,13 @@ def place(home: Path) -> Callable[[str], Path]:
     return place_fixture
 
 
+def new_file(path: str, clock: FixedClock) -> RolloutWriter:
+    """The writer of a file that is made at once, before anybody has said anything."""
+    writer = RolloutWriter(path, clock)
+    writer.begin()
+    return writer
+
+
 class Recorder:
     """Writes threads the way a session does."""
 

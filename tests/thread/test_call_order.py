@@ -15,7 +15,8 @@ from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, developer_message, user_message
 from spindle.protocol.request import VisibleItem
 from spindle.thread.history import History
-from spindle.thread.rollout import RolloutWriter, read_rollout
+from spindle.thread.reading import read_rollout
+from spindle.thread.rollout import RolloutWriter
 
 THREAD = "019f0000-0000-7000-8000-0000000000aa"
 META = {"id": THREAD, "timestamp": "", "cwd": "/w", "originator": "x", "cli_version": "1"}

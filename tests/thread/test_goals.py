@@ -11,8 +11,8 @@ import pytest
 from spindle.protocol.goal import Goal
 from spindle.protocol.items import encode_json
 from spindle.thread.codex_goals import present_goal
+from spindle.thread.entry import Record
 from spindle.thread.goals import CLEARED, OURS, goal_line, recorded_goal
-from spindle.thread.rollout import Record
 
 GOAL = Goal(thread_id="t", objective="Count.", tokens_used=7, created_at=1, updated_at=1)
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from spindle.errors import ThreadError
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, developer_message, item_text, user_message
-from spindle.thread.entry import FOREIGN_METADATA
+from spindle.thread.entry import FOREIGN_METADATA, Record
 from spindle.thread.history import History
-from spindle.thread.rollout import Record, RolloutWriter, read_rollout
+from spindle.thread.reading import read_rollout
+from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadStore
+from thread.conftest import new_file
 
 THREAD = "019f0000-0000-7000-8000-0000000000aa"
 META = {"id": THREAD, "timestamp": "", "cwd": "/w", "originator": "x", "cli_version": "1"}
@@ -364,7 +366,7 @@ def test_a_rebuilt_compaction_keeps_the_latest_context_and_drops_the_earlier_sum
 
 def test_the_bytes_of_an_item_are_never_written_anew(path: str, clock: FixedClock) -> None:
     odd = b'{"type" : "message","role":"user","content":[{"type":"input_text","text":"\\u00e9\\/"}],"n":1.0e2}'
-    writer = RolloutWriter.create(path, clock)
+    writer = new_file(path, clock)
     writer.append("session_meta", META)
     writer.append("response_item", odd)
     writer.close()
@@ -425,7 +427,7 @@ def perform(history: History, step: tuple[str, Any]) -> None:
 @given(st.lists(STEPS, max_size=25))
 def test_whatever_was_recorded_reads_back_as_the_same_list(tmp_path_factory, steps: list[tuple[str, Any]]) -> None:
     path = str(tmp_path_factory.mktemp("p") / f"rollout-2026-11-15T10-00-00-{THREAD}.jsonl")
-    history = History(RolloutWriter.create(path, FixedClock()))
+    history = History(new_file(path, FixedClock()))
     history.append_meta(META)
     for step in steps:
         perform(history, step)

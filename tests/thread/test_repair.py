@@ -16,10 +16,11 @@ from spindle.context.visible import pair_calls
 from spindle.errors import ThreadLocked
 from spindle.protocol.clock import FixedClock
 from spindle.thread.history import History
+from spindle.thread.reading import read_rollout
 from spindle.thread.repair import repair
-from spindle.thread.rollout import RolloutWriter, read_rollout
+from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadStore
-from thread.conftest import FIXTURES
+from thread.conftest import FIXTURES, new_file
 
 Place = Callable[[str], Path]
 ALL = sorted(path.name for path in FIXTURES.iterdir())
@@ -112,7 +113,7 @@ def test_the_same_words_in_one_millisecond_are_no_copy(store: ThreadStore, clock
     """Two prompts that a program sends at once are the same line twice, with others between them."""
     thread_id = clock.uuid7()
     path = store.new_path(thread_id)
-    writer = RolloutWriter.create(path, clock)
+    writer = new_file(path, clock)
     writer.append("session_meta", {"id": thread_id, "cwd": "/"})
     for turn_id in ("t1", "t2"):
         writer.append("event_msg", {"type": "task_started", "turn_id": turn_id})

@@ -16,8 +16,10 @@ from spindle.errors import ThreadError, ThreadLocked
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, user_message
 from spindle.thread.history import History
-from spindle.thread.rollout import RolloutWriter, read_rollout
+from spindle.thread.reading import read_rollout
+from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadStore
+from thread.conftest import new_file
 
 THREAD = "019f0000-0000-7000-8000-0000000000aa"
 NAME = f"rollout-2026-11-15T10-00-00-{THREAD}.jsonl"
@@ -58,7 +60,7 @@ def recorded(path: Path, clock: FixedClock) -> Path:
 
 
 def test_a_line_is_timestamp_type_payload(path: Path, clock: FixedClock) -> None:
-    writer = RolloutWriter.create(str(path), clock)
+    writer = new_file(str(path), clock)
     writer.append("response_item", {"text": "é"})
     writer.append("spindle_x", b'{"given": "as bytes"}')
     writer.close()
@@ -86,7 +88,7 @@ def test_files_are_0600_and_folders_0700_whatever_the_umask(
     path: Path, home: Path, clock: FixedClock, umask: Callable[[int], None], mask: int
 ) -> None:
     umask(mask)
-    RolloutWriter.create(str(path), clock).close()
+    new_file(str(path), clock).close()
     assert mode(path) == 0o600
     for folder in ("sessions", "sessions/2026", "sessions/2026/11", "sessions/2026/11/15"):
         assert mode(home / folder) == 0o700, folder
@@ -98,7 +100,7 @@ def test_modes_that_another_program_left_open_are_repaired(recorded: Path, home:
     writer = RolloutWriter.reopen(str(recorded), clock)
     writer.close_to_others()
     writer.close()
-    RolloutWriter.create(str(recorded) + "2", clock).close()
+    new_file(str(recorded) + "2", clock).close()
     assert (mode(recorded), mode(home / "sessions")) == (0o600, 0o700)
 
 

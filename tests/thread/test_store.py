@@ -14,7 +14,7 @@ from spindle.protocol.items import user_message
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.offload import store_output
-from spindle.thread.rollout import read_bytes
+from spindle.thread.reading import read_bytes
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import initial_messages, transcript
 

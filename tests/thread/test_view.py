@@ -10,7 +10,7 @@ from messages import every_kind
 from spindle.protocol.items import assistant_message, user_message
 from spindle.thread import view
 from spindle.thread.history import History
-from spindle.thread.rollout import read_rollout
+from spindle.thread.reading import read_rollout
 from spindle.thread.store import ThreadStore
 
 SPOKEN = ("user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content")

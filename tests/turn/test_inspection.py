@@ -15,7 +15,8 @@ from spindle.model.scripted import calls, drops, fails, patches, says
 from spindle.protocol.items import encode_payload
 from spindle.protocol.ops import Compact, Pin, ThreadRollback
 from spindle.protocol.request import TokenUsage
-from spindle.thread.rollout import Record, RolloutData, read_rollout
+from spindle.thread.entry import Record
+from spindle.thread.reading import RolloutData, read_rollout
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
 BIG = "seq 1 2000"

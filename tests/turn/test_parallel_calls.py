@@ -12,7 +12,7 @@ from spindle.model.scripted import calls, says
 from spindle.protocol.events import ExecApprovalRequest, ExecCommandEnd, Msg, PatchApplyEnd, TaskComplete
 from spindle.protocol.ops import ExecApproval, Interrupt
 from spindle.thread.history import History
-from spindle.thread.rollout import read_rollout
+from spindle.thread.reading import read_rollout
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -30,7 +30,7 @@ from spindle.protocol.ops import (
     UserInput,
     UserTurn,
 )
-from spindle.thread.rollout import RolloutData, read_rollout
+from spindle.thread.reading import RolloutData, read_rollout
 
 pytestmark = pytest.mark.slow
 

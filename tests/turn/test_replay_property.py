@@ -16,7 +16,7 @@ from spindle.lookback.replay import Replayed, replay_thread
 from spindle.model.scripted import calls, fails, says, thinks
 from spindle.protocol.events import TERMINAL
 from spindle.protocol.ops import Compact, StartOver, Submission, ThreadRollback
-from spindle.thread.rollout import read_rollout
+from spindle.thread.reading import read_rollout
 from turn.test_prefix_property import PLAN, SERVERS, Machine, actions, server_actions, using
 
 pytestmark = pytest.mark.slow

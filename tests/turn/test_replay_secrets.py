@@ -12,7 +12,7 @@ from sessions import Start
 from spindle.lookback.replay import replay_thread
 from spindle.model.scripted import calls, says
 from spindle.protocol.ops import Compact
-from spindle.thread.rollout import read_rollout
+from spindle.thread.reading import read_rollout
 
 
 async def test_a_summary_that_quotes_a_secret_is_masked_where_it_is_sent_too(

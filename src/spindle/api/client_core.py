@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
@@ -30,9 +30,11 @@ from spindle.errors import ThreadClosed, ThreadError, ThreadLocked, ToolDefiniti
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.hook_records import Hook
-from spindle.thread.rollout import RolloutData
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import date, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,9 @@ from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, resolve_home
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.protocol.settings import PERSONALITIES, SUMMARIES, SandboxPolicy
-from spindle.thread.rollout import RolloutData
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 _TOML_TYPES = (str, int, float, list, date, time)
 

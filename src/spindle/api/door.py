@@ -29,7 +29,7 @@ from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
     from spindle.process.table import LiveProcess
-    from spindle.thread.rollout import Record
+    from spindle.thread.entry import Record
 
 __all__ = ["OpenThread", "SessionRequest", "open_thread"]
 

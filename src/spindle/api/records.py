@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -17,12 +17,15 @@ from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown
 from spindle.api.thread_items import user_message
 from spindle.errors import ThreadError
 from spindle.protocol.quote import shell_join
+from spindle.thread.entry import Record
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadSummary
 from spindle.thread.private_files import open_regular
-from spindle.thread.rollout import Record, RolloutData
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import TurnView, preview, transcript
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 _SNIPPET_BEFORE, _SNIPPET_AFTER = 60, 140
 _PAGE = 100

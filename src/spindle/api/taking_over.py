@@ -7,7 +7,7 @@ other file, whoever wrote it, may take rights away and can give none: it is cut 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,8 +19,10 @@ from spindle.protocol.clock import Clock
 from spindle.protocol.quote import visible
 from spindle.protocol.settings import APPROVAL_POLICIES, STRICT_TO_LOOSE, SandboxPolicy
 from spindle.thread.history import History
-from spindle.thread.rollout import RolloutData
 from spindle.thread.seal import Sealer
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 
 class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):

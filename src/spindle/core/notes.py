@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle.protocol.items import Item, call_id_of, decode_json, item_text
+from spindle.thread.entry import Record
 from spindle.thread.history import History
-from spindle.thread.rollout import Record
 
 if TYPE_CHECKING:
     from spindle.context.ledger import WorkLedger

@@ -19,9 +19,9 @@ from spindle.model.provider import Provider
 from spindle.model.sending import Sending
 from spindle.protocol.items import decode_own, encode_json, encode_payload, json_reader
 from spindle.protocol.settings import ThreadSettings
+from spindle.thread.entry import Record
 from spindle.thread.history import History
 from spindle.thread.payloads import TERMS
-from spindle.thread.rollout import Record
 
 BODY = "body."
 _LONG_CHARS = 80

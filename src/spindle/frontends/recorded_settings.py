@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.api.taking_over import RecordedTurn
 from spindle.config.schema import Config
 from spindle.protocol.clock import Clock
-from spindle.thread.rollout import RolloutData
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 
 def recorded_config(

@@ -15,6 +15,7 @@ from spindle.context.calls import (
 )
 from spindle.lookback.report import Deed, TurnReport
 from spindle.protocol.items import Item, call_id_of, is_call, is_output, item_text, said_text
+from spindle.thread.entry import Record
 
 _LONGEST = 400
 """How many characters of a command, a prompt or a message the report holds; the record has all of it."""
@@ -116,3 +117,8 @@ def is_answer(item: Item) -> bool:
     """Something that only a model writes."""
     kind = item.get("type")
     return kind in ("reasoning", "web_search_call") or is_call(item) or item.get("role") == "assistant"
+
+
+def is_count(record: Record) -> bool:
+    """The server told how many tokens a request took."""
+    return record.kind == "event_msg" and b'"token_count"' in record.raw[:40]

@@ -19,13 +19,14 @@ from spindle.context.visible import VisibleFold
 from spindle.core.notes import Notes
 from spindle.errors import UsageError
 from spindle.lookback.audience import audience_of
-from spindle.lookback.deeds import Answers, Turns, is_answer
+from spindle.lookback.deeds import Answers, Turns, is_answer, is_count
 from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
 from spindle.protocol.items import Item, decode_json, encode_payload, is_output, is_user_input
 from spindle.protocol.request import Prices, TokenUsage
-from spindle.thread.history import Entry, History
-from spindle.thread.rollout import Record, RolloutData
+from spindle.thread.entry import Entry, Record
+from spindle.thread.history import History
+from spindle.thread.reading import RolloutData
 
 _CAUSE_OF = {
     "compaction": "compaction",
@@ -100,7 +101,7 @@ class _Fold:
         """The folded list before the present record."""
         kinds = {record.kind for record in data.records}
         self._is_ours = "spindle_bookmark" in kinds
-        self._is_marked = self._is_ours or any(map(_is_count, data.records))
+        self._is_marked = self._is_ours or any(map(is_count, data.records))
         """Something tells where each request ends; else a request ends where its answer does."""
         self._requests: list[RequestReport] = []
         self._breaks: list[Break] = []
@@ -151,7 +152,7 @@ class _Fold:
     # ---- one record ----
 
     def _take(self, place: int, record: Record, length: int) -> None:
-        if self._pending is not None and not _is_count(record):
+        if self._pending is not None and not is_count(record):
             self._close_pending(None)
         match record.kind:
             case "response_item":
@@ -213,7 +214,7 @@ class _Fold:
             self._turns.take_input(item, timestamp)
 
     def _take_event(self, place: int, record: Record) -> None:
-        if not _is_count(record):
+        if not is_count(record):
             self._take_end(record)
             return
         info = record.payload.get("info")
@@ -490,10 +491,6 @@ class _Fold:
             ledger={name: as_list(record[name]) for name in kept},
             notices=data.notices(),
         )
-
-
-def _is_count(record: Record) -> bool:
-    return record.kind == "event_msg" and b'"token_count"' in record.raw[:40]
 
 
 def _shared(former: Sequence[bytes], now: Sequence[bytes]) -> int:

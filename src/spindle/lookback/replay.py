@@ -32,9 +32,10 @@ from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import decode_json, encode_json, json_reader
 from spindle.protocol.provenance import ModelOrigin
 from spindle.protocol.request import ModelFacts, Request
+from spindle.thread.entry import Record
 from spindle.thread.history import History
 from spindle.thread.payloads import REQUEST, TERMS
-from spindle.thread.rollout import Record, RolloutData
+from spindle.thread.reading import RolloutData
 
 _CHECKSUM_CHARS = 8
 

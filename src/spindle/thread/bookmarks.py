@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spindle.protocol.items import encode_payload
-
-if TYPE_CHECKING:
-    from spindle.thread.entry import Entry
+from spindle.thread.entry import Entry, encode_made_in
 
 Context = tuple[int, dict[str, Any]]
 """Recorded settings, and the length of the folded list when they were recorded."""
@@ -32,6 +30,18 @@ class Bookmark:
         while length and entries[length - 1] is not self.entries[length - 1]:
             length -= 1
         return length
+
+    def way_back(self, response_id: str, shared: int, dropped: int) -> tuple[str, bytes, bytes]:
+        """The line that leads here from a list which holds `shared` of the same entries: kind, payload, what is beside.
+
+        Readers that know no bookmarks see a rollback of `dropped` turns, or a replaced history when the bookmark lies
+        on a branch that was left before.
+        """
+        if shared == self.length:
+            payload = {"type": "thread_rolled_back", "num_turns": dropped, "spindle_bookmark": response_id}
+            return "event_msg", encode_payload(payload), b""
+        entries = self.entries[: self.length]
+        return "compacted", compacted_payload("", entries, "spindle_bookmark", response_id), encode_made_in(entries)
 
 
 def compacted_payload(message: str, entries: Sequence[Entry], key: str, value: str) -> bytes:

@@ -14,8 +14,8 @@ from contextlib import closing
 from urllib.parse import quote
 
 from spindle.protocol.goal import Goal
+from spindle.thread.entry import Record
 from spindle.thread.goals import is_last_line_ours, recorded_goal
-from spindle.thread.rollout import Record
 
 _WAIT_S = 0.2
 _NUMBER = re.compile(r"goals_(\d+)\.sqlite")

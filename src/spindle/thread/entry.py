@@ -1,4 +1,4 @@
-"""One item of a thread's list, and what stands beside it in the record: which model made it.
+"""One line of a thread's record, one item of its list, and what stands beside it in the record: which model made it.
 
 That is the field `spindle` of a line, which other programs ignore. A line of an item holds the `Provenance` of that
 item; a line that replaces the list holds that of each item in it that a model made.
@@ -17,6 +17,34 @@ from spindle.protocol.provenance import ModelOrigin, Provenance
 
 FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
 """What the reference's current generation adds to items for its own server; never sent by us."""
+
+
+class Record:
+    """One line: its kind, its payload as the bytes that stand in the file, and when it was written."""
+
+    __slots__ = ("beside", "kind", "ordinal", "raw", "timestamp")
+
+    def __init__(
+        self, kind: str, raw: bytes, timestamp: str = "", ordinal: int | None = None, beside: bytes = b""
+    ) -> None:
+        self.kind = kind
+        self.raw = raw
+        self.timestamp = timestamp
+        self.ordinal = ordinal
+        self.beside = beside
+        """What Spindle has to say of the payload, as JSON: the line's field `spindle`. Other programs ignore it."""
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Decoded anew each time; a payload that is no object counts as empty."""
+        try:
+            value = decode_json(self.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def __repr__(self) -> str:
+        return f"Record({self.kind!r}, {self.raw[:60]!r})"
 
 
 class Entry:

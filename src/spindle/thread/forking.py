@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spindle.errors import ThreadError
 from spindle.protocol.items import is_user_input
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 
 _COPIED = frozenset(("response_item", "event_msg", "compacted", "turn_context"))
 _TURN_STARTS = frozenset(("task_started", "turn_started"))

@@ -16,7 +16,7 @@ from spindle.errors import SpindleError
 from spindle.protocol.goal import Goal, charged_tokens, check_objective
 from spindle.protocol.items import decode_foreign
 from spindle.protocol.request import TokenUsage
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 
 CLEARED = "spindle_goal_cleared"
 """The kind of the line that says that the thread has no goal any more."""

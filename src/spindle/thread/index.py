@@ -17,7 +17,7 @@ from spindle.errors import ThreadError
 from spindle.protocol.items import decode_json, encode_json
 from spindle.thread import layout, private_files, view
 from spindle.thread.listing import ThreadFilter, ThreadOrder
-from spindle.thread.rollout import RolloutData
+from spindle.thread.reading import RolloutData
 
 VERSION = 1
 _COLUMNS = (

@@ -1,4 +1,4 @@
-"""What the fold of `history` looks at in a line's payload: only those fields are decoded, whatever else it holds."""
+"""What the fold (`folding`) looks at in a line's payload: only those fields are decoded, whatever else it holds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ REQUEST = "spindle_request"
 """The kind of the line that tells of a request."""
 TERMS = "spindle_terms"
 """The kind of the line that tells what requests are made from, beside the thread."""
+REFUSED = "spindle_opaque_refused"
+"""The kind of the line that tells of opaque parts which a server could not read."""
 
 
 class EventHead(msgspec.Struct):

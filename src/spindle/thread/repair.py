@@ -16,16 +16,10 @@ import msgspec
 from spindle.errors import ThreadError
 from spindle.protocol.items import call_id_of, decode_json, encode_payload, is_call, is_output, output_for
 from spindle.thread import layout, private_files
-from spindle.thread.rollout import (
-    JUNK,
-    Record,
-    format_line,
-    is_utf8,
-    locked,
-    parse_line,
-    read_bytes,
-    rebuilt_meta,
-)
+from spindle.thread.entry import Record
+from spindle.thread.reading import JUNK, is_utf8, parse_line, read_bytes, rebuilt_meta
+from spindle.thread.reopening import locked
+from spindle.thread.rollout import format_line
 
 ABORTED = "aborted"
 """What a call without an output is given: the text that a model is shown for it anyway."""

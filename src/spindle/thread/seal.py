@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL before the first request
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import encode_payload
 from spindle.protocol.settings import SandboxPolicy
 from spindle.thread import private_files
-from spindle.thread.rollout import RolloutData
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 FIELD = "spindle"
 """Where turn contexts carry what only we read."""

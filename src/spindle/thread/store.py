@@ -18,19 +18,13 @@ from spindle.protocol.items import encode_payload
 from spindle.thread import layout, private_files
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
-from spindle.thread.rollout import (
-    RolloutData,
-    RolloutWriter,
-    check_unused,
-    format_line,
-    parse_line,
-    read_rollout,
-)
+from spindle.thread.rollout import RolloutWriter, format_line
 from spindle.thread.seal import Sealer
 
 if TYPE_CHECKING:
     from spindle.thread.git_notes import GitNotes
     from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage
+    from spindle.thread.reading import RolloutData
 
 HEAD_CHUNK = 1 << 16
 HEAD_LIMIT = 1 << 24
@@ -143,14 +137,14 @@ class ThreadStore:
 
     def read(self, ref: ThreadRef) -> RolloutData:
         """Everything recorded of a thread, with what a fork inherits from its parents."""
-        return read_rollout(ref.path, self._path_of)
+        return self._read(ref.path)
 
     def resume(self, ref: ThreadRef) -> tuple[History, RolloutData]:
         """Go on with a thread in its own file. Raises ThreadLocked while another process writes it."""
         # The lock comes first: what is read after it is complete and stays so.
         writer = RolloutWriter.reopen(ref.path, self._clock)
         try:
-            data = read_rollout(writer.path, self._path_of)
+            data = self._read(writer.path)
             history = History.replay(data, writer)
             writer.close_to_others()
             if data.is_damaged:
@@ -221,6 +215,7 @@ class ThreadStore:
     def delete(self, thread_id: str) -> None:
         """Remove a thread's file, its names, and what it put aside."""
         from spindle.thread.offload import forget_outputs  # only here
+        from spindle.thread.reopening import check_unused  # a new file is nobody else's
 
         ref = self.get(thread_id)
         check_unused(ref.path)
@@ -242,7 +237,7 @@ class ThreadStore:
                 with private_files.open_regular(path) as file:
                     if not path.endswith(".zst") and needle not in file.read():
                         continue
-                history = History.replay(read_rollout(path, self._path_of))
+                history = History.replay(self._read(path))
             except (OSError, ThreadError):
                 continue
             if history.has_bookmark(response_id) and history.thread_id:
@@ -272,7 +267,7 @@ class ThreadStore:
         names = self.names.all()
         search = (which.search or "").lower()
         named = [thread_id for thread_id, name in names.items() if search and search in name.lower()]
-        index = ThreadIndex(f"{self.home}/spindle/index.sqlite", lambda path: read_rollout(path, self._path_of))
+        index = ThreadIndex(f"{self.home}/spindle/index.sqlite", self._read)
         # One more than the page holds tells whether there is a next page.
         rows = index.query(
             self._all_files(), which, order=order, after=listing.read_cursor(cursor), limit=limit + 1, named=named
@@ -297,6 +292,11 @@ class ThreadStore:
                 return ThreadRef(id=thread_id, path=path, archived=archived)
         return None
 
+    def _read(self, path: str) -> RolloutData:
+        from spindle.thread.reading import read_rollout  # a thread that begins reads nothing
+
+        return read_rollout(path, self._path_of)
+
     def _path_of(self, thread_id: str) -> str | None:
         ref = self._find_id(thread_id)
         return ref.path if ref else None
@@ -310,10 +310,11 @@ class ThreadStore:
     def _read_head(self, path: str) -> _Head | None:
         """The meta line, and whether a person said anything, from as little of the file as will do."""
         from spindle.thread import view  # only where somebody looks at what was said
+        from spindle.thread.reading import parse_line  # a thread that begins reads nothing
 
         if path.endswith(".zst"):
             try:
-                data = read_rollout(path, self._path_of)
+                data = self._read(path)
             except ThreadError:
                 return None
             return _Head(data.meta, view.preview(data.records) is not None)
@@ -332,6 +333,8 @@ class ThreadStore:
         return None if meta is None else _Head(meta, False)
 
     def _move(self, ref: ThreadRef, path: str, *, archived: bool) -> ThreadRef:
+        from spindle.thread.reopening import check_unused  # a new file is nobody else's
+
         check_unused(ref.path)
         try:
             for copy in layout.kept_originals(ref.path):
@@ -348,6 +351,8 @@ _LATE_START_FIELDS = ("forked_from_ordinal_exclusive", "history_mode", "history_
 
 def _last_provider(path: str) -> str | None:
     """The provider of the newest turn in a plain file, if that is not the one the thread began with."""
+    from spindle.thread.reading import parse_line  # only for threads that were begun with another provider
+
     try:
         with private_files.open_regular(path) as file:
             file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from spindle.thread import layout
+from spindle.thread.entry import Record
 from spindle.thread.private_files import open_regular
-from spindle.thread.rollout import Record, parse_line
+from spindle.thread.reading import parse_line
 
 _TELLING = re.compile(rb'"(?:token_count|task_started|task_complete|turn_aborted)"')
 

@@ -8,13 +8,16 @@ that were rolled back are not shown; what a compaction replaced is, since it did
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.protocol.items import call_id_of, is_call, is_output, is_user_input, item_text
+from spindle.thread.entry import Record
 from spindle.thread.history import History
-from spindle.thread.rollout import Record, RolloutData
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 Event = dict[str, Any]
 """A message of protocol v1 in its wire form."""

@@ -17,7 +17,7 @@ from spindle.protocol.events import Event, ExecCommandBegin, TurnAborted
 from spindle.protocol.items import encode_json
 from spindle.protocol.ops import Interrupt, RunUserShellCommand, UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 from tui.cells.told import said
 
 PATCH = "*** Begin Patch\n*** Update File: f.txt\n@@\n one\n-two\n+zwei\n*** Add File: g.txt\n+fresh\n*** End Patch\n"

@@ -19,10 +19,10 @@ from spindle.protocol.clock import iso_utc
 from spindle.protocol.request import TokenUsage
 from spindle.thread import layout
 from spindle.thread.private_files import open_regular
-from spindle.thread.rollout import parse_line
+from spindle.thread.reading import parse_line
 
 if TYPE_CHECKING:
-    from spindle.thread.rollout import Record
+    from spindle.thread.entry import Record
 
 KIND = "spindle_budget"
 """The lines of the record that tell what a thread has used."""

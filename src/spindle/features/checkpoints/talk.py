@@ -9,9 +9,9 @@ import msgspec
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import LiveThread
 from spindle.protocol.items import item_text
-from spindle.thread.entry import Entry
+from spindle.thread.entry import Entry, Record
 from spindle.thread.history import History
-from spindle.thread.rollout import Record, RolloutData
+from spindle.thread.reading import RolloutData
 
 _STARTS = ("task_started", "turn_started")
 _SHELL = "<user_shell_command>"

@@ -19,7 +19,7 @@ from spindle.frontends.acp.tool_calls import (
 )
 from spindle.frontends.acp.updates import chunk
 from spindle.protocol.items import call_id_of
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 from spindle.thread.view import transcript
 
 _OVER = ("completed", "failed")

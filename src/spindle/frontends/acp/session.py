@@ -25,7 +25,7 @@ from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
 from spindle.protocol.ops import Compact, OverrideTurnContext, UserTurn
 from spindle.protocol.request import TokenUsage
-from spindle.thread.rollout import Record
+from spindle.thread.entry import Record
 
 _TITLE = 80
 _STEP_LIMIT = "spindle.limits.max_steps"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -24,10 +24,13 @@ from spindle.frontends.app_server.objects import (
 )
 from spindle.frontends.app_server.recorded_calls import call_item
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.thread.entry import Record
 from spindle.thread.listing import ThreadSummary
-from spindle.thread.rollout import Record, RolloutData
 from spindle.thread.store import ThreadRef
 from spindle.thread.view import TurnView, last_settings, preview, transcript
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 MAX_PAGE = 1000
 _SOURCES = {"mcp": "appServer"}

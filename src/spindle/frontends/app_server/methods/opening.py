@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -24,8 +24,10 @@ from spindle.frontends.app_server.objects import (
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
 from spindle.protocol.ops import OverrideTurnContext
-from spindle.thread.rollout import RolloutData
 from spindle.workspace.agents_md import load_project_docs
+
+if TYPE_CHECKING:
+    from spindle.thread.reading import RolloutData
 
 
 class Overrides(Wire, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ from spindle.protocol.events import Msg
 if TYPE_CHECKING:
     from spindle.frontends.tui.cells.replay import Reprinted
     from spindle.frontends.tui.desk import BackgroundCommand
-    from spindle.thread.rollout import Record
+    from spindle.thread.entry import Record
 
 __all__ = ["Conversation", "Options"]
 _LOOK = 3000

@@ -19,7 +19,7 @@ from spindle.thread.view import moments
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.cells.conversation import Conversation
-    from spindle.thread.rollout import Record
+    from spindle.thread.entry import Record
 
 MOST_ROWS = 5000
 """How many rows of a thread are printed when it is taken up again."""
