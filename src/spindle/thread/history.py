@@ -19,6 +19,7 @@ from spindle.protocol.items import (
     decode_json,
     encode_payload,
     is_call,
+    is_external,
     is_output,
     is_user_input,
     item_text,
@@ -182,13 +183,14 @@ class History:
             self.writer.begin()
 
     def append_item(self, item: Item, made: Provenance | None = None) -> Entry:
-        """Record a finished item, and who made it. The first message of a person makes the rollout file."""
+        """Record a finished item, and who made it. The first message of a person, or of a
+        program, makes the rollout file."""
         entry, record = self._write_item(item, made)
         self.records.append(record)
         if self._batch:
             self._batch.append(entry)
         self._fold_item(entry)
-        if self.writer is not None and self.writer.is_waiting and self._turn_starts:
+        if self.writer is not None and self.writer.is_waiting and (self._turn_starts or is_external(item)):
             self.writer.begin()
         return entry
 
@@ -365,7 +367,7 @@ class History:
         if is_call(item):
             if self._first_call is None:
                 self._first_call = len(self.entries)
-        elif is_output(item) or "role" in item:
+        elif is_output(item) or "role" in item or is_external(item):
             if item.get("role") == "user" and self.is_user_turn(item):
                 self._turn_starts.append(len(self.entries))
             if item.get("role") != "assistant":
