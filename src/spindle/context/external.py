@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spindle.context.calls import output_text
 from spindle.protocol.items import Item, name_of_external, user_message
 from spindle.protocol.origin import defused
 from spindle.protocol.quote import visible
@@ -22,12 +23,20 @@ NOTHING_SAID = "(no text)"
 
 def as_message(item: Item, output: Any) -> Item:
     """The message that stands for `item`; `output` is what the receiving side is shown of its output."""
-    parts = [part for part in output if isinstance(part, dict)] if isinstance(output, list) else []
-    texts = [output] if isinstance(output, str) else [part.get("text") for part in parts]
-    said = "\n".join(text for text in texts if isinstance(text, str) and text) or NOTHING_SAID
+    said = output_text({"output": output}) or NOTHING_SAID
     message = user_message(f'<{TAG} tool="{_name(item)}">\n{NOT_OF_PERSON}\n\n{defused(said)}\n</{TAG}>')
-    message["content"] += [part for part in parts if part.get("type") == "input_image"]
+    parts = output if isinstance(output, list) else ()
+    message["content"] += [part for part in parts if isinstance(part, dict) and part.get("type") == "input_image"]
     return message
+
+
+def shown_text(item: Item) -> str:
+    """What it says, for people: its texts, and how many pictures came with them."""
+    output = item.get("output")
+    parts = output if isinstance(output, list) else ()
+    count = sum(isinstance(part, dict) and part.get("type") == "input_image" for part in parts)
+    pictures = f"[{count} picture{'s' if count > 1 else ''}]" if count else ""
+    return "\n".join(text for text in (output_text(item), pictures) if text)
 
 
 def _name(item: Item) -> str:

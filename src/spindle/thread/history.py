@@ -28,13 +28,7 @@ from spindle.protocol.provenance import ModelOrigin, Provenance
 from spindle.thread.bookmarks import Bookmark, Context, compacted_payload
 from spindle.thread.call_order import KIND, AllAnswered, in_call_order
 from spindle.thread.entry import Entry, decode_made, encode_made, encode_made_in, entries_of
-from spindle.thread.payloads import (
-    decode_bookmark,
-    decode_compacted,
-    decode_event,
-    decode_refused,
-    decode_world_state,
-)
+from spindle.thread.payloads import decode_bookmark, decode_compacted, decode_event, decode_refused, decode_world_state
 from spindle.thread.rollout import Record, RolloutData, RolloutWriter
 from spindle.thread.summary import rebuild_after_summary
 
@@ -183,8 +177,7 @@ class History:
             self.writer.begin()
 
     def append_item(self, item: Item, made: Provenance | None = None) -> Entry:
-        """Record a finished item, and who made it. The first message of a person, or of a
-        program, makes the rollout file."""
+        """Record a finished item, and who made it. The first message that starts work makes the rollout file."""
         entry, record = self._write_item(item, made)
         self.records.append(record)
         if self._batch:
