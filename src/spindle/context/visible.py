@@ -161,7 +161,7 @@ def _output(item: Item, audience: Audience) -> Item:
     output = item.get("output", "")
     if isinstance(output, list):
         output = _parts(output, audience)
-    if "call_id" not in item and is_external(item):
+    if is_external(item):
         return _external(item, output, audience)
     return {"type": item["type"], "call_id": call_id_of(item), "output": output}
 

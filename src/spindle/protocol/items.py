@@ -207,7 +207,7 @@ def external_output(item_id: str, name: str, namespace: str | None, output: str 
 
 def is_output(item: Item) -> bool:
     """What a call gave, also where that call is missing."""
-    return item.get("type") in OUTPUT_TYPES and ("call_id" in item or not is_external(item))
+    return item.get("type") in OUTPUT_TYPES and not is_external(item)
 
 
 def is_external(item: Item) -> bool:
