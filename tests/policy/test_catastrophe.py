@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,14 @@ def test_row_11_the_workspace_and_what_holds_it_are_found_however_they_are_named
     """By links, patterns, variables that are empty, what `pwd` or `ls` prints, a `cd` before, a folder that `cd` does
     not reach, pipes, loops, and code in other languages."""
     assert [script for script in scripts("catastrophes.txt") if not isinstance(by_effect(script, home), Refuse)] == []
+
+
+def test_row_11_an_interpreter_by_its_name_with_a_version_is_the_same(home: Path) -> None:
+    known = r"^(perl|ruby|php|lua|node|bash|zsh|dash|python3?)(?= )"
+    plain = [script for script in scripts("catastrophes.txt") if re.match(known, script)]
+    assert len(plain) > 20
+    versioned = [re.sub(known, r"\g<1>5.36.0", script) for script in plain]
+    assert [script for script in versioned if not isinstance(by_effect(script, home), Refuse)] == []
 
 
 def test_row_11_cleaning_up_is_left_alone(home: Path) -> None:

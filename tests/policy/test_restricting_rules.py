@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,16 @@ def test_row_3_nothing_that_runs_a_forbidden_program_runs_unasked() -> None:
             if isinstance(under(VICTIM, script, policy), Allow)
         ]
         assert evaded == []
+
+
+def test_row_3_an_interpreter_by_its_name_with_a_version_is_the_same() -> None:
+    """Debian has `perl5.36.0` beside `perl`, others `lua5.4`, `ruby3.1` or `bash-5.2`."""
+    known = r"^(perl|ruby|php|lua|node|bash|zsh|dash|python3?)(?= )"
+    plain = [script for script in lines((HERE / "evasions.txt").read_text("utf-8")) if re.match(known, script)]
+    assert len(plain) > 50
+    for version in ("5.36.0", "5.36-x86_64-linux-gnu", "-5.2"):
+        scripts = [re.sub(known, rf"\g<1>{version}", script) for script in ("perl ./victim", *plain)]
+        assert [script for script in scripts if isinstance(under(VICTIM, script, "never"), Allow)] == []
 
 
 def test_row_3_ordinary_work_beside_many_rules_is_left_alone() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from spindle.policy.harmless_options import GENERAL, GENERAL_SHORT, Options, options_table
 from spindle.policy.launchers import inner_starts, is_launcher, starts_programs
-from spindle.policy.wrappers import SHELLS
+from spindle.policy.wrappers import SHELLS, without_version
 
 REMOTE = frozenset(("ssh", "docker", "podman", "nerdctl", "kubectl", "vagrant", "aws", "gcloud"))
 """What these start, they start elsewhere: their own options and operands are judged, as for other programs."""
@@ -124,8 +124,8 @@ def unlisted_options(words: Sequence[str]) -> list[int]:
 def plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).removesuffix(".exe")
-    if found := re.match(r"(perl|python|pypy|ruby|php|lua|tclsh|node)\d[\w.-]*$", name):
-        return found[1]
+    if (plain := without_version(name)) != name:
+        return plain
     bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
     return bare if name not in options_table() and (bare in INTERPRETERS or bare in options_table()) else name
 

@@ -17,7 +17,7 @@ from spindle.policy.launchers import is_launcher, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
 from spindle.policy.words import evaluates
-from spindle.policy.wrappers import SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
+from spindle.policy.wrappers import SHELLS, WRAPPERS, program_name, reads_its_input, script_argument, unwrapped
 
 MAX_SCRIPT = 256 * 1024
 MAX_WORK = 4 * MAX_SCRIPT
@@ -199,7 +199,7 @@ class Examination:
             return False
         if depth > MAX_DEPTH or words == TOO_DEEP:
             return self._give_up()
-        name, rest = os.path.basename(words[0]), words[1:]
+        name, rest = program_name(words[0]), words[1:]
         if any(self.is_dangerous_script(word, depth + 1) for word in evaluates(words)):
             return True
         if name in WRAPPERS:
@@ -259,7 +259,7 @@ class Examination:
         words = strip_prefixes(words)
         if not words:
             return False
-        name = os.path.basename(words[0])
+        name = program_name(words[0])
         if name in WRAPPERS:
             return depth >= MAX_DEPTH or any(
                 self.runs_a_shell(inner, depth + 1) for inner in unwrapped(name, words[1:])
@@ -270,7 +270,7 @@ class Examination:
         words = strip_prefixes(words)
         if not words:
             return False
-        name = os.path.basename(words[0])
+        name = program_name(words[0])
         if name in WRAPPERS and depth < MAX_DEPTH:
             return any(self._reads_its_input(inner, depth + 1) for inner in unwrapped(name, words[1:]))
         return name in SHELLS and reads_its_input(words[1:])
@@ -280,7 +280,7 @@ class Examination:
         words = strip_prefixes(words)
         if not words:
             return ""
-        name = os.path.basename(words[0])
+        name = program_name(words[0])
         if name in WRAPPERS and depth < MAX_DEPTH:
             inner = [self._name(inside, depth + 1) for inside in unwrapped(name, words[1:])]
             return next(

@@ -15,7 +15,7 @@ from spindle.policy.danger import Examination
 from spindle.policy.place import Place
 from spindle.policy.script_tree import UNKNOWN, Command, Script, TooMuch, read_script
 from spindle.policy.within import run_by, without_braces
-from spindle.policy.wrappers import SHELLS, script_argument
+from spindle.policy.wrappers import SHELLS, program_name, script_argument
 
 _MAX_DEPTH = 6
 _MOST = 3000
@@ -44,7 +44,7 @@ class Walk:
         self._left -= 1
         if not words or depth > _MAX_DEPTH or self._left < 0:
             return
-        name = os.path.basename(words[0])
+        name = program_name(words[0])
         if name == "env":
             base = self._changed(words, base)
         yield words, base

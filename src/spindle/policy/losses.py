@@ -18,7 +18,7 @@ from spindle.policy.sandbox import absolute
 from spindle.policy.script_tree import TooMuch, read_script
 from spindle.policy.within import look_within
 from spindle.policy.words import script_of
-from spindle.policy.wrappers import SHELLS, script_argument
+from spindle.policy.wrappers import SHELLS, program_name, script_argument
 
 _SYSTEM = frozenset(
     (
@@ -82,7 +82,7 @@ class _Judge:
         self._base = base
 
     def reason(self, words: Sequence[str]) -> str | None:
-        name, rest = os.path.basename(words[0]), list(words[1:])
+        name, rest = program_name(words[0]), list(words[1:])
         if name in SHELLS and (script := script_argument(rest)) is not None and len(script) < _LONG:
             return self._written_by(script)
         if name == "git":

@@ -35,7 +35,7 @@ from spindle.policy.reach_programs import (
     program_files,
 )
 from spindle.policy.sandbox import absolute
-from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
+from spindle.policy.wrappers import SHELLS, WRAPPERS, program_name, script_argument, unwrapped
 
 if TYPE_CHECKING:
     from spindle.policy.reach import Reach
@@ -140,7 +140,7 @@ class Judge:
             return Found(what=_short(shlex.join(argv)))
         if (found := self._program(argv[0])) is not None:
             return found
-        name, words = os.path.basename(argv[0]), argv[1:]
+        name, words = program_name(argv[0]), argv[1:]
         if name in SHELLS:
             return self._shell(words, depth)
         if name in WRAPPERS:
@@ -172,7 +172,7 @@ class Judge:
         """What a text in the program's own language has it run, and the file that such a text is read from."""
         from spindle.policy.languages import told  # few commands hold a text in another language
 
-        name, words = os.path.basename(argv[0]), argv[1:]
+        name, words = program_name(argv[0]), argv[1:]
         said = told(name, words)
         for script in said.scripts if name in TEXT_TOOLS else ():
             if (found := self.script(script, depth + 1)) is not None:

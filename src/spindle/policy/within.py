@@ -20,7 +20,7 @@ from spindle.policy.scan import MAX_DEPTH, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
 from spindle.policy.variables import names_code
 from spindle.policy.words import evaluates
-from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
+from spindle.policy.wrappers import SHELLS, WRAPPERS, program_name, script_argument, unwrapped, without_version
 
 MAX_COMMANDS = 5000
 MAX_SCRIPT = 256 * 1024
@@ -76,8 +76,9 @@ def look_within(argv: Sequence[str]) -> Within | None:
             return None
         found[tuple(words)] = is_certain
         name = os.path.basename(words[0])
-        if name != words[0]:
-            waiting.append(([name, *words[1:]], depth, is_certain))
+        for other in dict.fromkeys((name, without_version(name))):
+            if other != words[0]:
+                waiting.append(([other, *words[1:]], depth, is_certain))
         run = run_by(name, words)
         unread = unread or (name if run.is_unread else "")
         waiting += [(inner, depth + 1, is_certain) for inner in run.commands]
@@ -173,7 +174,7 @@ def _by_wrapper(name: str, words: list[str]) -> list[list[str]]:
 
 def _is_file_run(words: list[str]) -> bool:
     """A shell that is given a file; what that does is its own affair."""
-    return bool(words) and os.path.basename(words[0]) in SHELLS and script_argument(words[1:]) is None
+    return bool(words) and program_name(words[0]) in SHELLS and script_argument(words[1:]) is None
 
 
 def _option_values(words: list[str]) -> Iterator[str]:
@@ -365,4 +366,4 @@ def without_braces(words: list[str]) -> list[str]:
 
 
 def _runs_a_shell(words: list[str]) -> bool:
-    return any(os.path.basename(word) in SHELLS for word in words)
+    return any(program_name(word) in SHELLS for word in words)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
 SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash", "fish", "rbash", "mksh", "csh", "tcsh"))
+_VERSIONED = (
+    r"(bash|dash|zsh|ksh|fish|perl|python|pypy|ruby|php|luajit|lua|tclsh|wish|nodejs|node|guile|julia)-?\d[\w.+-]*"
+)
+
+
+def program_name(word: str) -> str:
+    """`/usr/bin/perl5.36.0` is perl."""
+    return without_version(os.path.basename(word))
+
+
+def without_version(name: str) -> str:
+    """`perl5.36.0` is perl and `bash-5.2` bash: systems give many interpreters a second name with their version."""
+    found = None if name.isalpha() else re.fullmatch(_VERSIONED, name)
+    return name if found is None else found[1]
+
 
 _WITH_VALUE: dict[str, str] = {
     # Single-letter options that take the next word as their value.
