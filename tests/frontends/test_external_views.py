@@ -52,7 +52,7 @@ def test_exports_and_the_python_api_have_it() -> None:
     item = _item(SHOWN, "item_0", "/w")
     assert item == ExternalMessage(id="item_0", tool="n.ci", text="red\x1b[2J\n[1 picture]")
     block = _block(item)
-    assert block is not None and block.text == "Message from n.ci"
+    assert block is not None and block.heading == "Message from n.ci"
     shown = shown_item(SHOWN)
     assert shown is not None and next(iter(_blocks(shown))) == block
     assert shown_text(ITEM) == "red\x1b[2J\n[1 picture]"
