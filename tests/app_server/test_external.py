@@ -135,3 +135,22 @@ def test_a_rollback_counts_what_people_said_and_a_revert_finds_its_turn(client: 
     assert kinds(left) == ["userMessage", "functionCallOutput"]
     client.turn(thread_id, "go on")
     assert [item["output"] for item in externals(server.requests[-1])] == ["A"]
+
+
+def test_a_revert_takes_back_what_began_a_turn_that_a_person_joined(client: Client, server: FakeServer) -> None:
+    sleeps = turn(call("exec_command", {"cmd": "sleep 1"}, "c1"), response_id="r1")
+    server.script(
+        turn(message("a"), response_id="r0"), sleeps, *[turn(message("b"), response_id=f"s{n}") for n in (1, 2)]
+    )
+    thread_id = client.start_thread()
+    client.turn(thread_id, "first")
+    tool = {"name": "ci", "output": "red"}
+    since = len(client.seen)
+    turn_id = client.result("turn/start", {"threadId": thread_id, "input": [], "toolOutput": tool})["turn"]["id"]
+    client.note("item/started", lambda params: params["item"]["type"] == "commandExecution")
+    assert client.begin(thread_id, "me too") == turn_id
+    client.note("turn/completed", since=since)
+    left = client.result("thread/revert", {"threadId": thread_id, "beforeTurnId": turn_id})["thread"]
+    assert len(left["turns"]) == 1
+    client.turn(thread_id, "go on")
+    assert externals(server.requests[-1]) == []

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 
 from sessions import Driver, Start, of, run, tags, text, texts
+from spindle.lookback.inspection import inspect_thread
 from spindle.model.scripted import item_of, says
 from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted
 from spindle.protocol.ops import Compact, ThreadRollback, ToolOutput, Undo, UserInput, UserTurn
+from spindle.protocol.request import TokenUsage
 from spindle.protocol.undo import UndoCompleted
+from spindle.thread.rollout import read_rollout
 
 SECRET = "sk-quoted-0123456789abcdef"
+
+
+def used(number: int) -> TokenUsage:
+    return TokenUsage(input_tokens=5_000 + number, total_tokens=5_050 + number)
 
 
 def external(output: Any = "deployed", **more: Any) -> UserTurn:
@@ -123,3 +130,19 @@ async def test_an_undo_takes_back_what_began_a_turn_that_a_person_joined(start: 
     await driver.until(UndoCompleted)
     await driver.turn("second")
     assert brought(driver) == [] and "and I say" not in texts(driver.inputs[-1])
+
+
+@pytest.mark.parametrize("lost", ["", "spindle_", "token_count"])
+async def test_a_look_back_finds_every_request_that_it_began(lost: str, start: Start) -> None:
+    driver = await start(*[says(str(number), usage=used(number)) for number in range(4)])
+    await driver.end_of(driver.submit(external("one")))
+    await driver.end_of(driver.submit(external("two")))
+    await driver.turn("go")
+    await driver.end_of(driver.submit(external("three")))
+    history = driver.session.thread.history
+    assert history.writer is not None
+    data = read_rollout(history.writer.path)
+    data.records = [record for record in data.records if not (lost and lost in record.kind + str(record.raw[:60]))]
+    found = inspect_thread(data)
+    requests = range(1, len(found.report.requests) + 1)
+    assert [found.input_of(number) for number in requests] == driver.inputs
