@@ -6,6 +6,7 @@ from typing import Any
 
 from spindle.api.items import Item, ItemTranslator, Step
 from spindle.protocol.events import ItemCompleted, ItemStarted, Msg, ReasoningContentDelta, TurnAborted
+from spindle.protocol.items import name_of_external
 
 _STREAMED = {"AgentMessage": "agent_message", "Plan": "plan"}
 
@@ -71,7 +72,6 @@ class ThreadItems(ItemTranslator):
 def external_message(number: str, shown: dict[str, Any]) -> Item:
     """The item of what a program brought."""
     from spindle.context.external import shown_text  # few threads have one
-    from spindle.protocol.items import name_of_external
 
     return {"id": number, "type": "external_message", "tool": name_of_external(shown), "text": shown_text(shown)}
 

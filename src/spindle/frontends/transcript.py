@@ -26,6 +26,7 @@ from spindle.protocol.events import (
     Warning,
     WebSearchEnd,
 )
+from spindle.protocol.items import name_of_external
 from spindle.protocol.quote import visible
 from spindle.protocol.settings import SandboxPolicy
 
@@ -192,7 +193,6 @@ class Transcript:
     def _external(self, shown: dict[str, Any]) -> str:
         """What a program brought from outside of the conversation."""
         from spindle.context.external import shown_text  # few threads have one
-        from spindle.protocol.items import name_of_external
 
         lines = self.clip_output(printable(shown_text(shown)).split("\n"))
         return self._titled("external", "36", f"message from {visible(name_of_external(shown))}", lines)
