@@ -111,6 +111,18 @@ def test_18_exec_refuses_what_it_would_have_to_ask_about_and_never_waits(
     assert "'never' is not allowed by" in done.err
 
 
+@pytest.mark.parametrize("words", [("exec", "review", "--skip-git-repo-check"), ("review",)], ids=" ".join)
+def test_18_a_review_refuses_what_it_would_have_to_ask_about_and_never_waits(
+    spindle: Spindle, server: FakeServer, limited: list[str], words: tuple[str, ...]
+) -> None:
+    wish = {"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "to look"}
+    server.script(turn(call("exec_command", wish, "c1")), turn(message('{"findings": []}')))
+    done = spindle(*words, "--uncommitted", wrap=limited, timeout=60)
+    assert done.code == 0 and not (spindle.workspace / "made").exists(), done.err
+    told = json.dumps(server.requests[1].json["input"])
+    assert "approval policy is Never; reject command" in told
+
+
 def test_18_exec_with_full_access_stays_within_the_limits(
     spindle: Spindle, server: FakeServer, limited: list[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -38,10 +39,15 @@ def test_24_a_file_that_cannot_be_read_is_named_and_hides_no_thread(spindle: Spi
     (folder / f"{name}1.jsonl").write_text(f'{{"timestamp":"t","type":"session_meta","payload":{deep}\n')
     (folder / f"{name}2.jsonl").write_text(f'{{"timestamp":"t","type":"response_item","payload":{deep}\n' * 3)
     (folder / f"{name}3.jsonl.zst").write_bytes(b"(no archive \x1b[31m)")
+    Path(os.fsdecode(os.fsencode(folder) + b"/rollout-\xff\x1b.jsonl")).write_text("x")
+    (folder / f"{name}4.jsonl").mkdir()
+    (folder / f"{name}5.jsonl").symlink_to(f"{name}5.jsonl")
+    (folder / f"{name}6.jsonl").write_bytes(b"\xff\xfe\x00" * 1000)
     for more in ((), ("--json",), ("--find", "question")):
         done = spindle("threads", "--all", *more)
         assert done.code == 0 and "Traceback" not in done.err, done.err
         assert thread_id[:8] in done.out and f"{name}3.jsonl.zst is left out" in done.err and "\x1b" not in done.err
+        assert "its name is not UTF-8" in done.err
 
 
 # ---- export ----------------------------------------------------------------------------------------

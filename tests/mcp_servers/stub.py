@@ -67,7 +67,8 @@ def called(number: Any, params: dict[str, Any]) -> None:
     if name == how.get("elicit_on"):
         schema = how.get("form", {"type": "object", "properties": {"colour": {"type": "string"}}})
         pending["e1"] = number
-        send(id="e1", method="elicitation/create", params={"message": "Which colour?", "requestedSchema": schema})
+        words = how.get("message", "Which colour?")
+        send(id="e1", method="elicitation/create", params={"message": words, "requestedSchema": schema})
         return
     text = f"{name}:{json.dumps(params.get('arguments'), sort_keys=True)}" + "y" * how.get("long", 0)
     result = how.get("answers", {}).get(name) or {"content": [{"type": "text", "text": text}]}

@@ -21,7 +21,7 @@ from sessions import Start, outputs, tags
 from spindle.mcp.naming import clean_parameters, full_name
 from spindle.model.scripted import calls, says
 from spindle.protocol.ops import ResolveElicitation
-from spindle.protocol.tool_servers import ElicitationRequest
+from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallEnd
 from spindle.tools.mcp_output import model_output
 
 
@@ -362,13 +362,14 @@ async def test_23_a_form_hides_nothing_and_is_answered_in_the_servers_words(star
         "type": "object",
         "properties": {f"na{HIDDEN}me": {"type": "string", "title": HIDDEN, "enum": [f"x{HIDDEN}", "y"]}},
     }
-    entry = stub({"tools": ["a"], "elicit_on": "a", "form": form})
+    entry = stub({"tools": ["a"], "elicit_on": "a", "form": form, "message": f"evil{HIDDEN}"})
     driver = await start(
         calls("mcp__tiny__a", {}, "c1"), says("done"), approval="on-request", config=servers(tiny=entry)
     )
     sub_id = driver.begin("hello")
     request = await driver.until(ElicitationRequest)
     assert all(char.isprintable() for char in json.dumps(request.requested_schema, ensure_ascii=False))
+    assert request.message.startswith("evil") and request.message.isprintable()
     ((name, field),) = (request.requested_schema or {})["properties"].items()
     answer = {"server_name": "tiny", "request_id": request.id, "decision": "accept"}
     driver.submit(ResolveElicitation(**answer, content={name: field["enum"][0]}))
@@ -380,8 +381,10 @@ async def test_23_a_form_hides_nothing_and_is_answered_in_the_servers_words(star
 async def test_23_a_list_of_resources_hides_nothing(start: Start) -> None:
     entry = stub({"resources": [{"uri": "a://1", "name": HIDDEN, "description": HIDDEN, "x": {HIDDEN: [HIDDEN]}}]})
     driver = await start(calls("list_mcp_resources", {}, "c1"), says("done"), config=servers(tiny=entry))
-    await driver.turn("hello")
+    msgs = await driver.turn("hello")
     assert outputs(driver.inputs[-1])["c1"].isprintable()
+    (shown,) = [json.loads(msg.result["Ok"]["content"][0]["text"]) for msg in msgs if isinstance(msg, McpToolCallEnd)]
+    assert "a://1" in str(shown) and json.dumps(shown, ensure_ascii=False).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -274,3 +274,20 @@ def test_row_3_ordinary_work_beside_many_rules_is_left_alone() -> None:
 
 def test_the_list_of_programs_with_a_language_is_whole() -> None:
     assert frozenset(LANGUAGES) == OWN_LANGUAGE
+
+
+MANY = "; ".join(f"echo {number}" for number in range(6000))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [f"{MANY}; x", f"x; {MANY}", "eval " * 30 + "x", "nice " * 30 + "x"],
+    ids=["many before", "many behind", "deep", "wrapped"],
+)
+def test_row_3_what_is_too_long_to_compare_is_asked_about_or_refused_where_nobody_is_asked(script: str) -> None:
+    assert isinstance(decide(script), Ask)
+    assert isinstance(decide(script, "never"), Refuse)
+
+
+def test_row_3_what_can_be_compared_is_free_however_long() -> None:
+    assert isinstance(decide("; ".join(f"echo {number}" for number in range(1000)), "never"), Allow)

@@ -11,7 +11,7 @@ import pytest
 
 from spindle.policy.deny import find_denied
 from spindle.policy.sandbox import Boundary, Fence, boundary_of, protected_paths, writable_roots
-from spindle.protocol.settings import SandboxPolicy
+from spindle.protocol.settings import PathRule, PermissionProfile, SandboxPolicy
 
 BARE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
 
@@ -70,6 +70,28 @@ def test_only_workspace_write_has_roots(tmp_path: Path) -> None:
     assert writable_roots(SandboxPolicy(mode="read-only"), str(tmp_path), {}) == ()
     assert not bounded(SandboxPolicy(mode="read-only"), tmp_path).may_write(str(tmp_path / "x"))
     assert bounded(SandboxPolicy(mode="danger-full-access"), tmp_path).may_write("/etc/passwd")
+
+
+AROUND = ["/", "//", "/w/..", "/srv", "/srv/work", "/srv/work/../..", "/proc/self/root", "/home", "/home/me"]
+
+
+@pytest.mark.parametrize("tmpdir", AROUND)
+@pytest.mark.parametrize("has_profile", [False, True], ids=["mode", "profile"])
+def test_a_tmpdir_around_the_workspace_or_the_home_is_no_root(tmpdir: str, has_profile: bool) -> None:
+    env = {"TMPDIR": tmpdir, "HOME": "/home/me"}
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    if has_profile:
+        rules = (PathRule(":root", "read"), PathRule(":workspace_roots", "write"), PathRule(":tmpdir", "write"))
+        policy = SandboxPolicy(mode="workspace-write", permissions=PermissionProfile(name="x", rules=rules))
+    assert writable_roots(policy, "/srv/work/project", env) == ("/srv/work/project",)
+
+
+@pytest.mark.parametrize("tmpdir", ["/srv/work/project", "/home/me/tmp", "/srv/tmp", "/var/tmp", "/tmp"])
+def test_any_other_tmpdir_is_a_root(tmpdir: str) -> None:
+    env = {"TMPDIR": tmpdir, "HOME": "/home/me"}
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    for cwd in ("/srv/work/project", "/var/tmp/clone", "/tmp/clone"):
+        assert writable_roots(policy, cwd, env) == tuple(dict.fromkeys((cwd, tmpdir)))
 
 
 def test_a_relative_or_missing_tmpdir_is_no_root() -> None:

@@ -375,6 +375,23 @@ def test_row_14_notify_finds_nothing_of_an_untrusted_repository(
     assert "cannot be started" in plain_run(spindle, server, *flags) and not canary.exists()
 
 
+@pytest.mark.parametrize("flags", [(), WRITE], ids=["read-only", "workspace-write"])
+@pytest.mark.parametrize("entry", [".", "", "node_modules/.bin"])
+def test_row_14_what_the_search_path_finds_by_the_folder_one_is_in_takes_no_programs_place(
+    spindle: Spindle, server: FakeServer, outside: Path, entry: str, flags: tuple[str, ...]
+) -> None:
+    planted, done = spindle.workspace / "planted", outside / "done"  # the first can be written from inside, too
+    for place in (spindle.workspace, spindle.workspace / "node_modules/.bin"):
+        touching(place / "notifier", planted)
+    touching(outside / "bin/notifier", done)
+    trust(spindle)
+    spindle.environment["PATH"] = f"{entry}:{outside}/bin:{spindle.environment['PATH']}"
+    notifying(spindle, "notifier")
+    said = plain_run(spindle, server, *flags)
+    wait_for(done.exists, f"the notify program: {said}")
+    assert not planted.exists()
+
+
 # ---- hooks -----------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ are looked for. What must not be read must be in no request; what ordinary proje
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -111,6 +112,35 @@ def test_row_06_a_file_that_is_exchanged_between_look_and_open_is_judged_by_what
     folder.symlink_to("/proc/self")
     with pytest.raises(OSError):
         ProjectFiles().read(real.replace("AGENTS.md", "environ"), 100)
+
+
+@pytest.mark.parametrize("exchanged", ["file", "folder"])
+def test_row_06_a_link_that_appears_after_the_path_was_resolved_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanged: str
+) -> None:
+    """Also where it leads to something that could be read: to open a file may already do something to it."""
+    project = tmp_path / "project"
+    for name in ("sub", "other"):
+        (project / name).mkdir(parents=True)
+        (project / name / "AGENTS.md").write_text(name)
+    path, resolve = project / "sub/AGENTS.md", os.path.realpath
+
+    def resolved(name: str) -> str:
+        found = resolve(name)
+        if exchanged == "file":
+            path.unlink()
+            path.symlink_to(project / "other/AGENTS.md")
+        else:
+            (project / "sub").rename(project / "was")
+            (project / "sub").symlink_to(project / "other")
+        return found
+
+    files = ProjectFiles(root=str(project))
+    assert files.read(str(path), 100) == b"sub"
+    monkeypatch.setattr("os.path.realpath", resolved)
+    with pytest.raises(OSError) as refused:
+        files.read(str(path), 100)
+    assert refused.value.errno in (errno.ELOOP, errno.ENOTDIR)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "auth.json", "sessions/2026/thread"])

@@ -118,7 +118,7 @@ class Bench:
             raise self.refusal
         return Permit(sandboxed=not self.sandbox.is_full_access)
 
-    async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
+    async def typed_line(self, text: str, *, argv: list[str], cwd: str, before: str = "") -> None:
         pass
 
     async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:

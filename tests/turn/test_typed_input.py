@@ -10,6 +10,7 @@ import pytest
 
 from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
+from spindle.policy.typed_keys import edits_lines
 from spindle.protocol.events import ExecApprovalRequest, TaskComplete
 from spindle.protocol.ops import ExecApproval, OverrideTurnContext
 
@@ -40,7 +41,7 @@ async def asked_in(driver: Driver, *answers: str) -> list[ExecApprovalRequest]:
     return found
 
 
-ON_REQUEST = {"approval": "on-request", "sandbox": "workspace-write"}
+ON_REQUEST: dict[str, Any] = {"approval": "on-request", "sandbox": "workspace-write"}
 
 
 async def test_07_what_is_typed_into_a_program_outside_is_asked_about_each_time(start: Start, workspace: Path) -> None:
@@ -194,3 +195,135 @@ async def test_07_what_destroys_is_asked_about_when_it_is_typed(start: Start) ->
     driver = await start(starts("cat > typed"), types("rm -rf build\n", "c2"), says("done"), **ON_REQUEST)
     (asked,) = await asked_in(driver, "denied")
     assert "it may destroy files or work" in str(asked.reason) and "in the sandbox" in str(asked.if_approved)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["tou\tevil\n"],
+        ["tou\t", " evil\n"],
+        ["ouch evil\x01t\n"],
+        ["och evil", "\x1b[H", "\x1b[C", "t\n"],
+        ["ouch evil\x1bOHt\r"],
+        ["\x1b[A\r"],
+        ["\x10\n"],
+        ["\x12tou\n"],
+        ["!!\n"],
+        ["!t\n"],
+        ["echo a; !-1\n"],
+        ["ls\n", "^ls^id\n"],
+        ["echo hi\x19\n"],
+        ["\x1b.\n"],
+        ["\x18\x05"],
+        ["echo x\x0f"],
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("program", ["bash --norc", "less x"])
+async def test_07_keys_that_make_another_line_in_a_shell_are_refused_where_nobody_can_be_asked(
+    start: Start, workspace: Path, tmp_path: Path, keys: list[str], program: str
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    (workspace / "x").write_text("x\n")
+    first = ["!bash\n"] if program == "less x" else []
+    typed = [types(text, f"c{number}") for number, text in enumerate(first + keys, 2)]
+    driver = await start(starts(program), *typed, says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    refused = [text for text in outputs(driver.inputs[-1]).values() if "write_stdin rejected" in text]
+    assert refused and "than can be compared with the rules" in refused[0]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("bash", "exec bash -l", "bash --rcfile f", "bash -i f", "sh -i", "zsh -f", "env A=1 fish", "nice bash"),
+        *("python3 -q", "python3.12 -i x.py", "node", "script", "su", "sudo -s", "unshare -r", "$SHELL", "tmux"),
+    ],
+)
+def test_07_a_shell_that_edits_its_lines_is_known_however_it_is_started(program: str) -> None:
+    assert edits_lines(["bash", "-lc", program])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("cat > typed", "less x", "git log", "vim x", "top", "bash x.sh", "sh ./install.sh --all", "bash -c 'read x'"),
+        *("python3 x.py", "python3 -m http.server", "node -e 1", "npm init", "nice make menuconfig", "ssh-keygen"),
+    ],
+)
+def test_07_other_programs_are_known_as_such(program: str) -> None:
+    assert not edits_lines(["bash", "-lc", program])
+
+
+async def test_07_keys_that_make_another_line_in_a_shell_are_asked_about(
+    start: Start, workspace: Path, tmp_path: Path
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    steps = [starts("bash --norc"), types("pw\t\n", "c2"), types("\x03echo a\x01b\n", "c3"), says("done")]
+    driver = await start(*steps, **ON_REQUEST)
+    first, second = await asked_in(driver, "approved_for_session", "denied")
+    assert first.command == ["sh", "-c", "pw\t\n"] and "than can be compared with the rules" in str(first.reason)
+    assert second.command[2].endswith("echo a\x01b\n") and "\\u{1}" in str(second.display)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["echo plain\n"],
+        ["echo wrongg\x7f \x17right\r"],
+        ["\x1b[B", "\x1b[5~", "q"],
+        ["\x1b[B\x1b[A", "\x03", "ls\n"],
+        ["\x03", "\x04"],
+        ["[ ! -e none ] && echo 'done!x' \"hi! you\"\n"],
+        ["printf 'a\\na\\n' | awk '!seen[$0]++'\n"],
+        ["if [ 1 != 2 ]; then\n\techo a\nfi\n"],
+        ["echo ${!HOME} [!a]\n"],
+        ["# Tab and !! in a remark\n"],
+    ],
+    ids=repr,
+)
+async def test_07_plain_typing_into_a_shell_stays_free_beside_rules(
+    start: Start, tmp_path: Path, keys: list[str]
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    typed = [types(text, f"c{number}") for number, text in enumerate(keys, 2)]
+    driver = await start(starts("bash --norc"), *typed, says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    assert "rejected" not in str(outputs(driver.inputs[-1]))
+
+
+@pytest.mark.parametrize("keys", ["ech\t a\n", "\x1b[A\r", "!!\n", "\x12ec\n"], ids=repr)
+async def test_07_without_rules_against_anything_all_keys_are_free(start: Start, keys: str) -> None:
+    driver = await start(starts("bash --norc"), types(keys, "c2"), says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == [] and "rejected" not in str(outputs(driver.inputs[-1]))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "touch evil \x16\x15\n",
+        "touch evil\x16\x03\n",
+        "touch \x16\x17\n",
+        "ls \x1ctouch evil\n",
+        "ls \x1atouch evil\n",
+        "touch evil\x03\n",
+        "touch evil\x15\n",
+        "tou\x04ch evil\n",
+    ],
+    ids=repr,
+)
+async def test_07_keys_that_a_terminal_or_a_program_may_take_otherwise_hide_nothing(
+    start: Start, tmp_path: Path, keys: str
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    driver = await start(starts("cat > typed"), types(keys, "c2"), says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    assert "write_stdin rejected" in outputs(driver.inputs[-1])["c2"]

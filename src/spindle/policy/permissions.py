@@ -131,8 +131,10 @@ def _bases(name: str, profile: PermissionProfile, cwd: str, env: Mapping[str, st
             paths = [path for path in _MINIMAL_SYSTEM if os.path.isdir(path)]
             return [*paths, *([os.path.realpath(_NAME_SERVERS)] if os.path.exists(_NAME_SERVERS) else [])]
         case ":tmpdir":
-            tmpdir = env.get("TMPDIR", "")
-            return [os.path.normpath(tmpdir)] if os.path.isabs(tmpdir) else ()
+            from spindle.policy.sandbox import temporary_folder  # it is above this module
+
+            tmpdir = temporary_folder(cwd, env)
+            return [os.path.normpath(tmpdir)] if tmpdir is not None else ()
         case ":slash_tmp":
             return ("/tmp",) if os.path.isdir("/tmp") else ()
         case _:

@@ -160,6 +160,8 @@ class Judge:
         for pattern, interpreter in INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
+        if name == "git" and (found := self._by_setting(words)) is not None:
+            return found
         if name == "run-parts" and (found := self._any_of([word for word in words if not word.startswith("-")])):
             return found
         if name in LAUNCHERS and not words:
@@ -167,6 +169,16 @@ class Judge:
         if name in LAUNCHERS:
             return self._first([words[at:] for at in range(min(len(words), 20))], depth) or self._rest(words, depth)
         return self._rest(words, depth)
+
+    def _by_setting(self, words: list[str]) -> Found | None:
+        """A folder of hooks, or a file, that a setting on git's own line names."""
+        for setting in (words[at + 1] for at, word in enumerate(words[:-1]) if word == "-c"):
+            key, _, value = setting.partition("=")
+            path = os.path.expanduser(next(iter(value.lstrip("!").split()), ""))
+            is_path = key.lower() == "core.hookspath" or "/" in path or os.path.lexists(f"{self._cwd}/{path}")
+            if path and is_path and self._reach.holds(path, self._cwd):
+                return Found(what=path)
+        return None
 
     def _told(self, argv: list[str], depth: int) -> Found | None:
         """What a text in the program's own language has it run, and the file that such a text is read from."""
@@ -227,6 +239,9 @@ class Judge:
         return None
 
     def _shell(self, words: list[str], depth: int) -> Found | None:
+        first = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("--rcfile", "--init-file")]
+        if (found := self._any_of(first)) is not None:
+            return found
         text = script_argument(words)
         if text is not None:
             return self.script(text, depth + 1)

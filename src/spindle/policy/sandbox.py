@@ -27,6 +27,8 @@ MORE_PROTECTED = (".vscode", ".envrc", ".husky")
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 """Never writable roots, whatever $TMPDIR says: the kernel's own files, and the devices of the machine."""
 _SHARED_MEMORY = "/dev/shm"
+_TEMPORARY = ("/tmp", "/var/tmp", _SHARED_MEMORY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
+"""Where a workspace may lie below $TMPDIR: everything there is temporary."""
 
 _INSTALLED = ("site-packages", "dist-packages")
 _PARTS_OF_ENVIRONMENT = ("bin", "lib", "pyvenv.cfg")
@@ -293,8 +295,7 @@ def writable_roots(
     wanted = [*policy.writable_roots, cwd]
     if not policy.exclude_slash_tmp and os.path.isdir("/tmp"):
         wanted.append("/tmp")
-    tmpdir = env.get("TMPDIR", "")
-    if not policy.exclude_tmpdir_env_var and os.path.isabs(tmpdir):
+    if not policy.exclude_tmpdir_env_var and (tmpdir := temporary_folder(cwd, env)) is not None:
         wanted.append(tmpdir)
     if homes is None:
         homes = (agent_home(env),)
@@ -305,6 +306,20 @@ def writable_roots(
         path for root, path in real.items() if root not in planted or any(is_below(path, one) for one in sure)
     )
     return _without_own(tuple(roots), homes)
+
+
+def temporary_folder(cwd: str, env: Mapping[str, str]) -> str | None:
+    """$TMPDIR, unless it cannot be what it says: one around the home, or around the workspace where nobody keeps
+    temporary files. `TMPDIR=/` would open the whole disk."""
+    tmpdir = env.get("TMPDIR", "")
+    if not os.path.isabs(tmpdir):
+        return None
+    real, here = os.path.realpath(tmpdir), os.path.realpath(cwd)
+    homes = (env.get("HOME", ""), os.path.expanduser("~"))
+    if real == "/" or any(os.path.isabs(home) and is_below(os.path.realpath(home), real) for home in homes):
+        return None
+    is_around = here != real and is_below(here, real)
+    return None if is_around and not any(is_below(real, place) for place in _TEMPORARY) else tmpdir
 
 
 def _without_own(roots: tuple[str, ...], homes: tuple[str, ...]) -> tuple[str, ...]:

@@ -32,7 +32,13 @@ _CLEAN_BYTES = 256
 _MOST_CLEAN = 256
 _WRAPS = b"\r\n"
 _GAPS = b"\r\n\0"
-_CODE = rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"
+_CODE = (
+    rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]{0,200}\x1b\\"
+    rb"|\x1b[ -/][0-~]|\x1b[0-OQ-WYZ\\`-~]"
+)
+"""Colours, titles and links, and what `tput sgr0` ends them with."""
+_STRUCK = rb"[^\n]\x08"
+"""A letter that the next one is printed over: so manual pages write bold and underlined."""
 
 
 class Form:
@@ -123,7 +129,7 @@ class Forms:
             pattern = b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in by_first.items())
             self._marks = re.compile(pattern or rb"(?!)").search
         if self._plain:
-            if b"\x1b" in data or b"\0" in data or _is_dump(data) or self._coded.are_in(data):
+            if b"\x1b" in data or b"\0" in data or b"\x08" in data or _is_dump(data) or self._coded.are_in(data):
                 return False
             data = data.translate(None, _GAPS)
         return self._marks(data.lower()) is None
@@ -177,13 +183,15 @@ class Forms:
     def _disguised(self, data: bytes) -> Iterable[Span]:
         """Values with colours, line ends or zeros between their letters, and in dumps of bytes."""
         bare = re.sub(_CODE, b"", data) if b"\x1b" in data else data
+        bare = re.sub(_STRUCK, b"", bare) if b"\x08" in bare else bare
         bare = bare.translate(None, _GAPS)
         if len(bare) != len(data):
             for value, name in self._plain.items():
                 if value in bare:
                     letters = [re.escape(value[at : at + 1]) for at in range(len(value))]
-                    gap = rb"(?:" + _CODE + rb"|[\r\n\0])*"
-                    yield from ((m.start(), m.end(), name) for m in re.finditer(gap.join(letters), data))
+                    gap = rb"(?:" + _CODE + rb"|[\r\n\0]|" + _STRUCK + rb")*"
+                    found = re.finditer(rb"(?:" + _STRUCK + rb")?" + gap.join(letters), data)
+                    yield from ((m.start(), m.end(), name) for m in found)
         if _is_dump(data):
             from spindle.policy.secret_dumps import dump_spans  # few outputs are dumps
 

@@ -64,6 +64,8 @@ class LiveProcess:
         """How the call that came back last tells people what it sees; None before one has."""
         self.typed = ""
         """What stands on the line that the model is typing."""
+        self.typed_before = ""
+        """The lines that it has typed."""
 
     @property
     def exit_code(self) -> int | None:

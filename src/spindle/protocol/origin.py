@@ -86,7 +86,7 @@ def _our_tags() -> re.Pattern[str]:
         return apart.join(hidden.join(map(re.escape, word)) for word in re.split("[ _]", tag))
 
     names = "|".join(spelled(tag) for tag in sorted(BLOCKS, key=len, reverse=True))
-    name = rf"{gap}(?:/{gap})?(?:{names})(?!{hidden}[\w.-])"
+    name = rf"{gap}(?:/{gap})*(?:{names})(?!{hidden}[\w.-])"
     entity = r"&(?=(?:amp;)*(?:lt|#0*60|#x0*3c);?" + name + ")"
     return re.compile(rf"<(?={name})|{entity}", re.IGNORECASE)
 
@@ -108,9 +108,9 @@ _OTHERS = (
     "\u1d0d\u0578\u0274\u043e\u03bf\u0585\u0440\u03c1\u0433\u0280\u0455\ua731\u0442\u03c4\u1d1b\u057d\u03c5"
     "\u1d1c\u0475\u03bd\u051d\u0461\u0445\u03c7\u0443\u03b3\u04af\u0421\u03f9\u0415\u0395\u0406\u0399\u041a"
     "\u039a\u041c\u039c\u039d\u041e\u039f\u0420\u03a1\u13a1\u0405\u0422\u03a4\u054d\u0474\u0410\u0391\u216c"
-    "\u216e"
+    "\u216e\u226a\u1433"
 )
-_MEANT = "<<<<<<<<<////_aaacccdeehiiiijkkllmmnnooopprrsstttuuuvvwwxxyyyCCEEIIKKMMNOOPPRSTTUVAALD"
+_MEANT = "<<<<<<<<<////_aaacccdeehiiiijkkllmmnnooopprrsstttuuuvvwwxxyyyCCEEIIKKMMNOOPPRSTTUVAALD<>"
 """Signs and letters of other scripts, and what they look like. Forms of Latin ones are known to Unicode."""
 
 

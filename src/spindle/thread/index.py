@@ -133,6 +133,9 @@ class ThreadIndex:
                     status = os.stat(path)
                 except OSError:
                     continue
+                if not _is_text(path):
+                    self.unreadable[path] = "its name is not UTF-8"
+                    continue
                 before = known.pop(path, None)
                 if before == (status.st_mtime_ns, status.st_size):
                     continue
@@ -203,6 +206,15 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _is_text(path: str) -> bool:
+    """Can the database hold the name? That of a file may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _forget(db: sqlite3.Connection, path: str) -> None:

@@ -39,8 +39,9 @@ class Permission(Protocol):
         """To type into a program that reaches more than the sandbox allows; `command` is how it was started."""
         ...
 
-    async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
-        """To type into any other, which may be a shell; `text` is all that then stands on its line."""
+    async def typed_line(self, text: str, *, argv: list[str], cwd: str, before: str = "") -> None:
+        """To type into any other, which may be a shell; `text` is all that then stands on its line, `before` the lines
+        that it was given already."""
         ...
 
     async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:

@@ -15,7 +15,8 @@ from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_argument
 
 _MIN_POLL_MS = 5000
 _TYPE_LIMIT_S = 5.0
-_MOST_TYPED = 4096  # what a terminal takes for one line
+_MOST_TYPED = 1 << 16  # a longer line is not looked through
+_MOST_KEPT = 1 << 20  # more than anybody can read, and than is compared with rules
 
 
 class WriteStdinArgs(msgspec.Struct, kw_only=True):
@@ -54,8 +55,10 @@ async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
         await ctx.permission.typing(chars, session_id=live.id, command=live.command)
     else:
         line = live.typed + chars  # a command may come in pieces
-        await ctx.permission.typed_line(line, argv=list(live.command.argv), cwd=live.command.cwd)
-        live.typed = line[max(line.rfind("\r"), line.rfind("\n")) + 1 :][-_MOST_TYPED:]
+        before = live.typed_before
+        await ctx.permission.typed_line(line, argv=list(live.command.argv), cwd=live.command.cwd, before=before)
+        end = max(line.rfind("\r"), line.rfind("\n")) + 1
+        live.typed, live.typed_before = line[end:][-_MOST_TYPED:], (before + line[:end])[:_MOST_KEPT]
     ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
     if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
         raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")

@@ -38,10 +38,10 @@ class Kinds(ABC):
         if chars.strip(INTERRUPT):  # to stop it is free
             await self.obtain(TypedInput(self._approvals, self._site, chars, session_id=session_id, command=command))
 
-    async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
+    async def typed_line(self, text: str, *, argv: list[str], cwd: str, before: str = "") -> None:
         from spindle.core.permission.typed_input import TypedLine  # only for programs that are typed into
 
-        await self.obtain(TypedLine(self._approvals, self._site, text, argv=argv, cwd=cwd))
+        await self.obtain(TypedLine(self._approvals, self._site, text, argv=argv, cwd=cwd, before=before))
 
     async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from spindle.core.permission.approvals import Approvals, CallSite
 from spindle.core.permission.commands import Command
@@ -12,6 +11,9 @@ from spindle.policy.catastrophe import catastrophe
 from spindle.policy.danger import is_dangerous
 from spindle.policy.place import Place
 from spindle.policy.restricting import restricted
+from spindle.policy.rules import RuleSet
+from spindle.policy.typed_keys import as_typed, edits_lines, is_unreadable
+from spindle.policy.verdicts import Verdict
 from spindle.process.command import Command as Started
 from spindle.protocol.quote import shell_join, visible
 
@@ -20,6 +22,11 @@ _SHOWN_CHARS = 200
 _NEVER = (
     "write_stdin rejected: the program runs {}, so what is typed into it needs approval, but the "
     "approval policy is never"
+)
+
+_UNREADABLE = (
+    "keys such as Tab, the arrows, Ctrl-R or `!!` make another line of it than can be compared with the rules; type "
+    "whole lines of plain text instead, after Ctrl-C if some were typed already"
 )
 
 
@@ -60,16 +67,22 @@ class TypedLine(Command):
     good again is not got around by typing it.
     """
 
-    def __init__(self, approvals: Approvals, site: CallSite, text: str, *, argv: list[str], cwd: str) -> None:
-        super().__init__(approvals, site, ["sh", "-c", as_typed(text)], cwd)
+    def __init__(
+        self, approvals: Approvals, site: CallSite, text: str, *, argv: list[str], cwd: str, before: str
+    ) -> None:
+        self._is_unreadable = is_unreadable(text)
+        self._line = ["sh", "-c", as_typed(text)]
+        # What cannot be read is shown, and granted, key by key.
+        super().__init__(approvals, site, ["sh", "-c", text] if self._is_unreadable else self._line, cwd)
         self._program = argv
+        self._text = text
+        self._before = before
 
     def decide(self) -> Decision:
         settings, boundary = self.site.settings, self.site.boundary
         rules = self.approvals.rules
         known = rules.rules if rules.is_on else None
-        # An editor or a pager runs what stands behind `!`.
-        verdicts = [*restricted(self._argv, known), *restricted(["vim", "-c", self._argv[2]], known)]
+        verdicts = self._verdicts(known) if known is not None and known.restricting else []
         place = Place(
             cwd=self._cwd,
             workspace=(os.path.realpath(boundary.cwd), *boundary.policy.writable_roots),
@@ -77,12 +90,15 @@ class TypedLine(Command):
         )
         is_never = settings.approval_policy == "never"
         reasons = [verdict.reason or "a rule speaks about it" for verdict in verdicts]
-        why = catastrophe(self._argv, place) if is_never else None
+        why = catastrophe(self._line, place) if is_never else None
         shown = visible(shell_join(self._program))[:_SHOWN_CHARS]
         if why is not None or any(one.decision == "forbidden" for one in verdicts) or (is_never and verdicts):
-            reason = why or "policy forbids it, or wants it to be approved while nobody can be asked"
+            reason = why or next(
+                (one.reason for one in verdicts if one.reason == _UNREADABLE),
+                "policy forbids it, or wants it to be approved while nobody can be asked",
+            )
             return Refuse(message=f"write_stdin rejected: what is typed into `{shown}` is a command, and {reason}")
-        if not is_never and is_dangerous(self._argv):
+        if not is_never and is_dangerous(self._line):
             reasons.append("it may destroy files or work")
         if reasons:
             return Ask(
@@ -90,27 +106,23 @@ class TypedLine(Command):
             )
         return Allow(sandboxed=self._is_fenced)
 
+    def _verdicts(self, rules: RuleSet) -> list[Verdict]:
+        # A program that ignores Ctrl-C keeps the line that others would forget.
+        lines = dict.fromkeys((self._line[2], as_typed(self._text, forgets=False)))
+        # An editor or a pager runs what stands behind `!`.
+        found = [one for line in lines for how in (["sh"], ["vim"]) for one in restricted([*how, "-c", line], rules)]
+        if self._is_unreadable and self._is_at_a_shell():
+            found.append(Verdict(part=self._argv, decision="prompt", reason=_UNREADABLE))
+        return found
+
+    def _is_at_a_shell(self) -> bool:
+        """The program is one, or could have been told to start one: by a line, or behind the `!` of a pager."""
+        lines = dict.fromkeys(line.lstrip(":! ") for line in as_typed(self._before).splitlines())
+        return edits_lines(self._program) or any(edits_lines(["sh", "-c", line]) for line in lines if line)
+
     @property
     def _is_fenced(self) -> bool:
         return not self.site.boundary.is_full_access
 
     def _doubts(self, ask: Ask) -> str:
         return ""
-
-
-def as_typed(text: str) -> str:
-    """The lines that a terminal hands on: rubbed out characters and lines are gone, other keys are nothing."""
-    lines: list[str] = []
-    for line in re.split(r"[\r\n]", re.sub(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)", "", text)):
-        kept: list[str] = []
-        for character in line:
-            if character in "\x7f\b":
-                kept[-1:] = []
-            elif character in "\x15\x03":
-                kept.clear()
-            elif character == "\x17":
-                kept[:] = re.sub(r"\S*\s*$", "", "".join(kept))
-            elif character.isprintable() or character == "\t":
-                kept.append(character)
-        lines.append("".join(kept))
-    return "\n".join(lines)
