@@ -149,3 +149,11 @@ def test_before_the_first_report_everything_is_estimated():
 )
 def test_the_limit_is_the_configured_one_within_the_window(window, configured, catalogue, limit):
     assert compaction_limit(window, configured, catalogue) == limit
+
+
+def test_what_a_program_brought_counts_as_output_on_every_wire() -> None:
+    item = {"type": "function_call_output", "id": "fco_1", "name": "ci", "output": "red"}
+    (cost,) = breakdown("", [], [item], each=True).items
+    assert (cost.source, cost.label) == ("outputs", "ci")
+    told = user_message('<external_message tool="ci">red</external_message>')
+    assert classify(told) == "outputs"

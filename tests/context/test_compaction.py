@@ -379,3 +379,11 @@ def test_outputs_of_a_damaged_record_are_made_to_fit_too(output: object) -> None
     call: Item = {"type": "function_call", "name": "x", "arguments": "y" * 9_000, "call_id": "c"}
     items = [call, {"type": "function_call_output", "call_id": "c", "output": output}, user_message("P")]
     assert sum(map(estimate_tokens, fit(items, 100))) <= 100
+
+
+def test_what_a_program_brought_is_cut_like_any_output_and_ends_a_group() -> None:
+    long = {"type": "function_call_output", "id": "fco_1", "name": "ci", "output": "x" * 40_000}
+    (cut,) = fit([long], 2_000)
+    assert cut["name"] == "ci" and "truncated" in cut["output"] and estimate_tokens(cut) <= 2_000
+    items = [user_message("go"), assistant_message("ok"), {**long, "output": "red"}, assistant_message("fixed")]
+    assert tail_start(items, estimate_tokens(items[3]) + estimate_tokens(items[2])) == 3

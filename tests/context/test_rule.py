@@ -161,6 +161,14 @@ def test_without_its_reasoning_a_response_loses_the_servers_ids():
     assert new == [items[0], call("c0", cmd="make"), *step[1:], *items[5:]]
 
 
+def test_what_a_program_brought_keeps_its_id_and_ends_a_response():
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "e" * 4_000}
+    brought = {"type": "function_call_output", "id": "fco_1", "name": "ci", "output": "red"}
+    items = [user_message("one"), thought, brought, {**assistant_message("done"), "id": "msg_1"}]
+    new, _ = compress_by_rule(items, trigger=ALWAYS, clear_thinking="all")
+    assert new == [items[0], *items[2:]]
+
+
 def test_what_would_not_get_smaller_stays():
     items = [*ran("c0", "ok"), *ran("c1", "fine")]
     new, report = compress_by_rule(items, trigger=ALWAYS, keep=uses(0))

@@ -27,6 +27,7 @@ from spindle.protocol.ops import (
     RefreshMcpServers,
     Shutdown,
     Submission,
+    ToolOutput,
     UserInput,
     UserTurn,
 )
@@ -70,6 +71,7 @@ changes = st.sampled_from(
 actions = st.one_of(
     st.tuples(st.just("turn"), samples),
     st.tuples(st.just("steer"), samples),
+    st.tuples(st.sampled_from(["program", "steering program"]), samples),
     st.tuples(st.just("interrupt"), parts),
     st.tuples(st.just("override"), changes),
     st.tuples(st.just("resume"), st.booleans()),
@@ -159,6 +161,16 @@ class Machine:
                 self.session.submit(Submission(sub, UserTurn(items=prompt)))
                 if action == "steer":
                     self.session.submit(Submission(sub + "x", UserInput(items=prompt, mode="steer")))
+                await self.wait(*TERMINAL)
+            case "program" | "steering program":
+                self.model._responses.clear()
+                self.script(argument)
+                said = ToolOutput(name="ci", namespace="night", output=f"brought {self.count}" * 9_000)
+                if action == "program":
+                    self.session.submit(Submission(sub, UserTurn(items=[], tool_output=said)))
+                else:
+                    self.session.submit(Submission(sub, UserTurn(items=prompt)))
+                    self.session.submit(Submission(sub + "x", UserInput(items=[], tool_output=said, mode="steer")))
                 await self.wait(*TERMINAL)
             case "interrupt":
                 self.model._responses.clear()

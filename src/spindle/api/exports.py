@@ -6,6 +6,7 @@ from spindle.api.documents import Block, Document, markdown, page
 from spindle.api.shown import (
     AgentMessage,
     CommandExecution,
+    ExternalMessage,
     FileChange,
     Item,
     McpToolCall,
@@ -55,6 +56,8 @@ def _block(item: Item) -> Block | None:
     match item:
         case UserMessage(text=text):
             return Block("prose", "User", text)
+        case ExternalMessage(tool=tool, text=text):
+            return Block("text", f"Message from {tool}", text)
         case AgentMessage(text=text):
             return Block("prose", "Assistant", text)
         case Reasoning(text=text):

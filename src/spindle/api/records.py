@@ -14,7 +14,7 @@ import msgspec
 from spindle.api.door import OpenThread
 from spindle.api.recorded_calls import call_item, texts_of
 from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
-from spindle.api.thread_items import user_message
+from spindle.api.thread_items import external_message, user_message
 from spindle.errors import ThreadError
 from spindle.protocol.quote import shell_join
 from spindle.thread.entry import Record
@@ -272,6 +272,8 @@ def _item(shown: dict[str, Any], number: str, cwd: str) -> Item | None:
             item |= call
         case "UserMessage":
             item = user_message(number, shown["content"])
+        case "FunctionCallOutput" if isinstance(shown.get("name"), str):
+            item = external_message(number, shown)
         case "AgentMessage":
             text = "".join(str(part.get("text") or "") for part in shown["content"])
             item |= {"type": "agent_message", "text": text, "phase": shown.get("phase")}

@@ -39,6 +39,15 @@ class UserMessage(BaseItem, frozen=True, kw_only=True):
     """Paths and URLs of pictures."""
 
 
+class ExternalMessage(BaseItem, frozen=True, kw_only=True):
+    """What a program brought from outside of the conversation, in the name of a tool."""
+
+    type: Literal["external_message"] = "external_message"
+    tool: str
+    """The tool's name, with its namespace before it."""
+    text: str
+
+
 class AgentMessage(BaseItem, frozen=True, kw_only=True):
     """A message of the model."""
 
@@ -158,6 +167,7 @@ class ErrorItem(BaseItem, frozen=True, kw_only=True):
 
 Item = (
     UserMessage
+    | ExternalMessage
     | AgentMessage
     | Reasoning
     | Plan

@@ -6,6 +6,7 @@ from typing import Any
 
 from spindle.api.items import Item, ItemTranslator, Step
 from spindle.protocol.events import ItemCompleted, ItemStarted, Msg, ReasoningContentDelta, TurnAborted
+from spindle.protocol.items import name_of_external
 
 _STREAMED = {"AgentMessage": "agent_message", "Plan": "plan"}
 
@@ -37,6 +38,8 @@ class ThreadItems(ItemTranslator):
                 return [("item.completed", {"id": self._id_of_shown(shown), "type": "plan", "text": text})]
             case ItemCompleted(item={"type": "UserMessage", "content": content}):
                 return [("item.completed", user_message(self.new_id(), content))]
+            case ItemCompleted(item={"type": "FunctionCallOutput", "name": str()} as shown):
+                return [("item.completed", external_message(self.new_id(), shown))]
             case TurnAborted():
                 return self.close_open()
             case _:
@@ -64,6 +67,13 @@ class ThreadItems(ItemTranslator):
 
     def _id_of_shown(self, shown: dict[str, Any]) -> str:
         return self._streaming.pop(str(shown.get("id")), None) or self.new_id()
+
+
+def external_message(number: str, shown: dict[str, Any]) -> Item:
+    """The item of what a program brought."""
+    from spindle.context.external import shown_text  # few threads have one
+
+    return {"id": number, "type": "external_message", "tool": name_of_external(shown), "text": shown_text(shown)}
 
 
 def user_message(number: str, content: list[dict[str, Any]]) -> Item:

@@ -21,7 +21,16 @@ from spindle.context.tokens import (
     tokens_of_bytes,
 )
 from spindle.context.wording import LEDGER_OPEN, is_summary
-from spindle.protocol.items import Item, call_id_of, encode_json, is_call, is_output, item_text
+from spindle.protocol.items import (
+    Item,
+    call_id_of,
+    encode_json,
+    is_call,
+    is_external,
+    is_output,
+    item_text,
+    name_of_external,
+)
 
 Source = Literal[
     "instructions",
@@ -51,6 +60,7 @@ _BY_START: tuple[tuple[str, Source], ...] = (
     ("<user_instructions>", "agents_md"),
     ("<skill", "skills"),
     ("<user_shell_command>", "outputs"),
+    ("<external_message", "outputs"),
     ("<turn_aborted>", "other"),
     ("<user_action>", "other"),
     ("<codex_internal_context", "other"),
@@ -111,7 +121,7 @@ def classify(item: Item, calls: Mapping[str, Item] | None = None) -> Source:
         return "summary"
     if is_call(item) or kind == "web_search_call":
         return "calls"
-    if is_output(item):
+    if is_output(item) or is_external(item):
         if any(_pictures(item)):
             return "images"
         call = (calls or {}).get(call_id_of(item))
@@ -205,7 +215,7 @@ def _divided(item: Item, source: Source, cost: int) -> list[tuple[Source, int]]:
 
 
 def _pictures(item: Item) -> list[bool]:
-    parts = item.get("output" if is_output(item) else "content")
+    parts = item.get("output" if "output" in item else "content")
     found = parts if isinstance(parts, list) else []
     return [isinstance(part, dict) and part.get("type") == "input_image" for part in found]
 
@@ -220,4 +230,6 @@ def _label(item: Item, calls: Mapping[str, Item]) -> str:
     if is_output(item):
         call = calls.get(call_id_of(item))
         return "" if call is None else tool_of(call)
+    if is_external(item):
+        return name_of_external(item)
     return " ".join(item_text(item)[:200].split())[:60]

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from spindle.protocol.items import CALL_TYPES, OUTPUT_TYPES, Item, call_id_of, decode_json
+from spindle.protocol.items import CALL_TYPES, Item, call_id_of, decode_json, is_output
 from spindle.protocol.quote import shell_join
 
 COMMAND_TOOLS = frozenset(("exec_command", "shell", "shell_command", "container.exec", "local_shell"))
@@ -70,8 +70,8 @@ def find_pairs(items: Sequence[Item]) -> list[Pair]:
         if kind in CALL_TYPES:
             wanted = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
             open_calls.setdefault((wanted, call_id_of(item)), deque()).append(index)
-        elif kind in OUTPUT_TYPES:
-            waiting = open_calls.get((kind, call_id_of(item)))
+        elif is_output(item):
+            waiting = open_calls.get((item["type"], call_id_of(item)))
             if waiting:
                 outputs[waiting.popleft()] = index
     return [Pair(call, outputs[call], call_id_of(items[call]), tool_of(items[call])) for call in sorted(outputs)]

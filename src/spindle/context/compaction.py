@@ -26,6 +26,7 @@ from spindle.context.wording import (
 )
 from spindle.errors import ModelError
 from spindle.protocol.items import (
+    OUTPUT_TYPES,
     SENT_TYPES,
     Item,
     encode_json,
@@ -203,7 +204,7 @@ def fit(items: Sequence[Item], max_tokens: int) -> list[Item]:
     largest = max(1, max_tokens // _LARGEST_OUTPUT_SHARE)
     cut = [
         {**item, "output": truncate_output(item["output"], "tokens", largest)}
-        if is_output(item) and cost > largest and isinstance(item.get("output"), str | list)
+        if _has_output(item) and cost > largest and isinstance(item.get("output"), str | list)
         else item
         for item, cost in zip(items, costs, strict=True)
     ]
@@ -289,8 +290,8 @@ def remote_replacement(
     for item in returned:
         if item.get("type") not in SENT_TYPES:
             continue  # whatever it passes for
-        if is_output(item) or item.get("type") == "message":
-            role = "tool" if is_output(item) else item.get("role")
+        if _has_output(item) or item.get("type") == "message":
+            role = "tool" if _has_output(item) else item.get("role")
             if role not in ("assistant", "user", "tool") or _is_standing_context(item):
                 continue
             is_forged = role == "tool" or (role == "user" and defused(said := item_text(item)) != said)
@@ -350,7 +351,7 @@ def tail_start(items: Sequence[Item], budget_tokens: int, *, is_summary: IsSumma
 
 def _content(item: Item) -> list[Any]:
     """What makes two items say the same, whatever ids a server gives them."""
-    return [item.get(name) for name in ("type", "role", "call_id", "content", "output")]
+    return [item.get(name) for name in ("type", "role", "call_id", "name", "namespace", "content", "output")]
 
 
 def _ledger_messages(ledger: WorkLedger | str, tokens: int, others: Sequence[Item]) -> list[Item]:
@@ -392,7 +393,12 @@ def _kind(item: Item) -> str:
 def _ends_a_group(item: Item) -> bool:
     """A group of items that belong together ends with this one: after it comes another response, or a message that
     answers none."""
-    return is_output(item) or (item.get("type") == "message" and item.get("role") != "assistant")
+    return _has_output(item) or (item.get("type") == "message" and item.get("role") != "assistant")
+
+
+def _has_output(item: Item) -> bool:
+    """What a tool gave, asked or not."""
+    return item.get("type") in OUTPUT_TYPES
 
 
 def _partners(items: Sequence[Item]) -> dict[int, int]:

@@ -17,7 +17,7 @@ import msgspec
 from spindle.context.calls import FileRead, Pair, find_pairs, has_patched, output_text, patched_files, read_of
 from spindle.context.tokens import estimate_tokens
 from spindle.errors import ConfigError
-from spindle.protocol.items import Item, is_output, is_user_input
+from spindle.protocol.items import Item, is_external, is_output, is_user_input
 
 TRIGGER: Mapping[str, Any] = {"type": "input_tokens", "value": 100_000}
 KEEP: Mapping[str, Any] = {"type": "tool_uses", "value": 3}
@@ -263,7 +263,7 @@ class _Pass:
                 is_orphan = True
             elif not is_orphan:
                 continue
-            elif is_output(item) or item.get("role") in ("user", "developer"):
+            elif is_output(item) or is_external(item) or item.get("role") in ("user", "developer"):
                 is_orphan = False
             elif "id" in item:
                 # Servers take a response's items with all their ids or without: its reasoning's is gone.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_output, output_for
+from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_external, is_output, output_for
 from spindle.protocol.provenance import ModelOrigin, Provenance
 from spindle.protocol.request import VisibleItem, VisibleItems
 
@@ -161,7 +161,21 @@ def _output(item: Item, audience: Audience) -> Item:
     output = item.get("output", "")
     if isinstance(output, list):
         output = _parts(output, audience)
+    if is_external(item):
+        return _external(item, output, audience)
     return {"type": item["type"], "call_id": call_id_of(item), "output": output}
+
+
+def _external(item: Item, output: Any, audience: Audience) -> Item:
+    """Only this API has a form for what no call asked for; its id is ours, whichever server it goes to."""
+    if audience.wire != "responses":
+        from spindle.context.external import as_message  # few threads have one
+
+        return as_message(item, output)
+    named = {name: item[name] for name in ("id", "name", "namespace") if isinstance(item.get(name), str)}
+    if not named.get("id", "fco_").startswith("fco_"):
+        del named["id"]  # written by others; servers take none but theirs and this kind
+    return {"type": item["type"], **named, "output": output}
 
 
 def _web_search(item: Item, audience: Audience) -> Item:

@@ -131,7 +131,7 @@ class RunningTurn:
             raise
         except asyncio.CancelledError:
             # The same, but a feature that might object is not asked by a turn that was stopped.
-            if not any(feature.screens_input for feature in self.session.features):
+            if not (_is_of_person(self.submission) and any(feature.screens_input for feature in self.session.features)):
                 self._append_input(self.submission)
             raise
         return True
@@ -139,8 +139,8 @@ class RunningTurn:
     async def _take_input(self, submission: Submission) -> bool:
         """Append an input and what features add to it; false when one of them does not let it in."""
         added: list[Item] = []
-        # What a feature began the turn with is no person's input, which others could refuse.
-        for feature in self.session.features if not isinstance(submission.op, InjectItems) else ():
+        # What a feature or a program began the turn with is no person's input, which others could refuse.
+        for feature in self.session.features if _is_of_person(submission) else ():
             admission = await feature.admit_input(self, _text_of(submission))
             if admission is None:
                 continue
@@ -158,7 +158,14 @@ class RunningTurn:
         if isinstance(submission.op, InjectItems):
             thread.append_items(submission.op.items)
             return
-        items = _input_op(submission).items
+        op = _input_op(submission)
+        if op.tool_output is not None:
+            from spindle.core.external import append_external  # few threads have one
+
+            append_external(self, op.tool_output)
+            if not op.items:
+                return
+        items = op.items
         message, said = briefing.read_input(items, self.settings, self.emit)
         thread.history.append_item(message)
         thread.history.append_event(msgspec.to_builtins(said))
@@ -238,6 +245,13 @@ class RunningTurn:
             if await feature.permit(self, call_id, reason):
                 return True
         return False
+
+
+def _is_of_person(submission: Submission) -> bool:
+    if isinstance(submission.op, InjectItems):
+        return False
+    op = _input_op(submission)
+    return op.tool_output is None or bool(op.items)
 
 
 def _text_of(submission: Submission) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.frontends.when import local_time, zone_of
 from spindle.lookback.report import Break, ContextReport, Deed, RequestReport, TurnReport
-from spindle.protocol.items import Item, encode_json, is_output, item_text
+from spindle.protocol.items import OUTPUT_TYPES, Item, encode_json, item_text
 
 _CAUSES = {
     "first_request": "first request",
@@ -206,9 +206,9 @@ def shown_text(item: Item) -> str:
             return given
         case {"type": "compaction"}:
             return f"[encrypted by the server: {len(str(item.get('encrypted_content') or '')):,} characters]"
-        case {"output": str(output)} if is_output(item):
+        case {"output": str(output)} if item.get("type") in OUTPUT_TYPES:
             return output
-        case {"output": list(parts)} if is_output(item):
+        case {"output": list(parts)} if item.get("type") in OUTPUT_TYPES:
             return f"{item_text({'content': parts})}\n{_pictures(parts)}".strip("\n")
         case _:
             return encode_json(item).decode()

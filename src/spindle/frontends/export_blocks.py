@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from spindle.api.documents import Block, Document
 from spindle.api.exports import ENDS, command_block
+from spindle.context.external import shown_text
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
     CollabAgentItem,
@@ -15,6 +16,7 @@ from spindle.frontends.app_server.objects import (
     EnteredReviewModeItem,
     ExitedReviewModeItem,
     FileChangeItem,
+    FunctionCallOutputItem,
     ImageInput,
     ImageViewItem,
     LocalImageInput,
@@ -32,7 +34,7 @@ from spindle.frontends.app_server.objects import (
     WebSearchItem,
 )
 from spindle.protocol.clock import iso_utc
-from spindle.protocol.items import encode_payload
+from spindle.protocol.items import encode_payload, name_of_external
 
 _ENDS = {"inProgress": "in_progress"}
 _CHANGED = {"add": "Added", "delete": "Deleted", "update": "Changed"}
@@ -60,6 +62,9 @@ def _blocks(item: ThreadItem) -> Iterator[Block]:
     match item:
         case UserMessageItem(content=content):
             yield Block("prose", "User", "\n".join(map(_input_text, content)))
+        case FunctionCallOutputItem(name=name, namespace=namespace, output=output):
+            sender = name_of_external({"name": name, "namespace": namespace})
+            yield Block("text", f"Message from {sender}", shown_text({"output": output}))
         case AgentMessageItem(text=text):
             yield Block("prose", "Assistant", text)
         case PlanItem(text=text):

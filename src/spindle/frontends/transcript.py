@@ -26,6 +26,7 @@ from spindle.protocol.events import (
     Warning,
     WebSearchEnd,
 )
+from spindle.protocol.items import name_of_external
 from spindle.protocol.quote import visible
 from spindle.protocol.settings import SandboxPolicy
 
@@ -84,6 +85,8 @@ class Transcript:
                 return self._header(msg)
             case UserMessage(message=text):
                 return self._user(text)
+            case ItemCompleted(item={"type": "FunctionCallOutput", "name": str()} as shown):
+                return self._external(shown)
             case ItemCompleted(item={"type": "Reasoning", "summary_text": summary}):
                 if self.look.hide_reasoning or not any(summary):
                     return ""
@@ -186,6 +189,13 @@ class Transcript:
         """The prompt; of a long one that was piped in, a terminal gets head and tail."""
         lines = printable(text).split("\n")
         return self._titled("user", "36", "user", self.clip_output(lines))
+
+    def _external(self, shown: dict[str, Any]) -> str:
+        """What a program brought from outside of the conversation."""
+        from spindle.context.external import shown_text  # few threads have one
+
+        lines = self.clip_output(printable(shown_text(shown)).split("\n"))
+        return self._titled("external", "36", f"message from {visible(name_of_external(shown))}", lines)
 
     def message_title(self) -> str:
         """What stands before the agent's words."""

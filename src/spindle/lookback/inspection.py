@@ -22,7 +22,7 @@ from spindle.lookback.audience import audience_of
 from spindle.lookback.deeds import Answers, Turns, is_answer, is_count
 from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
-from spindle.protocol.items import Item, decode_json, encode_payload, is_output, is_user_input
+from spindle.protocol.items import Item, decode_json, encode_payload, is_external, is_output, is_user_input
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.thread.entry import Entry, Record
 from spindle.thread.history import History
@@ -202,7 +202,7 @@ class _Fold:
                 self._answer = len(self._history.entries) - 1
             self._was_answer = True
             return
-        if item.get("type") != "message" and not is_output(item):
+        if item.get("type") != "message" and not is_output(item) and not is_external(item):
             return  # of an unknown type: whoever wrote it, no model is shown it
         if self._was_answer and not self._is_marked:
             self._add(None, None, self._input_at or timestamp, None, before=len(self._history.entries) - 1)

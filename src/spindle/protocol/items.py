@@ -145,6 +145,7 @@ CONTEXT_PREFIXES = (
     "<user_action>",
     "<work_ledger>",
     "<hook_prompt",
+    "<external_message",
     "<project_notes>",
     "<codex_internal_context",
 )
@@ -196,8 +197,30 @@ def is_call(item: Item) -> bool:
     return item.get("type") in CALL_TYPES
 
 
+def external_output(item_id: str, name: str, namespace: str | None, output: str | list[Part]) -> Item:
+    """What a program brings from outside of the conversation: an output that no call asked for."""
+    item: Item = {"type": "function_call_output", "id": item_id, "name": name}
+    if namespace is not None:
+        item["namespace"] = namespace
+    return {**item, "output": output}
+
+
 def is_output(item: Item) -> bool:
-    return item.get("type") in OUTPUT_TYPES
+    """What a call gave, also where that call is missing."""
+    return item.get("type") in OUTPUT_TYPES and not is_external(item)
+
+
+def is_external(item: Item) -> bool:
+    """What a program brought without being asked: it names its tool where an output names its call."""
+    if item.get("type") != "function_call_output" or item.get("call_id"):
+        return False
+    return isinstance(name := item.get("name"), str) and bool(name)
+
+
+def name_of_external(item: Item) -> str:
+    """The tool that speaks, with its namespace."""
+    namespace = item.get("namespace")
+    return f"{namespace}.{item['name']}" if isinstance(namespace, str) and namespace else item["name"]
 
 
 def call_id_of(item: Item) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -49,6 +49,15 @@ class ConfigureSession(Op, frozen=True, kw_only=True, tag="configure_session"):
     config: dict[str, Any] | None = None
 
 
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program brings from outside of the conversation, in the name of a tool. It gives no rights."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    output: str | list[dict[str, Any]]
+    """A text, or a list of `input_text` and `input_image` parts."""
+    namespace: str | None = None
+
+
 class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     """Start a turn. Every field but `items` may be missing: then the session's value holds. Given ones stay."""
 
@@ -67,6 +76,8 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     last_response_id: str | None = None
     budget: BudgetLimits | None = None
     """What this turn may use, beside what is configured."""
+    tool_output: ToolOutput | None = None
+    """Begins the turn before a person's words, or in their place: then `items` is empty."""
 
 
 class UserInput(Op, frozen=True, kw_only=True, tag="user_input"):
@@ -75,6 +86,8 @@ class UserInput(Op, frozen=True, kw_only=True, tag="user_input"):
     items: list[dict[str, Any]]
     final_output_json_schema: dict[str, Any] | None = None
     mode: str = "replace"
+    tool_output: ToolOutput | None = None
+    """As in a `UserTurn`."""
 
 
 class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_context"):

@@ -35,6 +35,7 @@ BLOCKS: dict[str, Origin] = {
     "hook_prompt": "tool",
     "hook_context": "tool",
     "tool_result": "tool",
+    "external_message": "tool",
 }
 """Every tag that begins a block of ours in a prompt, in lower case, and whose words stand in it."""
 

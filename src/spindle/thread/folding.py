@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import Item, decode_json, is_call, is_output, is_user_input, item_text
+from spindle.protocol.items import Item, decode_json, is_call, is_external, is_output, is_user_input, item_text
 from spindle.protocol.provenance import ModelOrigin
 from spindle.thread.bookmarks import Bookmark, Context
 from spindle.thread.entry import Entry, Record, decode_made, entries_of
@@ -151,7 +151,7 @@ class Folded:
         if is_call(item):
             if self._first_call is None:
                 self._first_call = len(self.entries)
-        elif is_output(item) or "role" in item:
+        elif is_output(item) or "role" in item or is_external(item):
             if item.get("role") == "user" and self.is_user_turn(item):
                 self._turn_starts.append(len(self.entries))
             if item.get("role") != "assistant":

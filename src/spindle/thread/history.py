@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ThreadError
-from spindle.protocol.items import Item, call_id_of, encode_payload, is_user_input
+from spindle.protocol.items import Item, call_id_of, encode_payload, is_external, is_user_input
 from spindle.protocol.provenance import ModelOrigin, Provenance
 from spindle.thread.bookmarks import compacted_payload
 from spindle.thread.call_order import KIND, AllAnswered, in_call_order
@@ -78,13 +78,13 @@ class History(Folded):
             self.writer.begin()
 
     def append_item(self, item: Item, made: Provenance | None = None) -> Entry:
-        """Record a finished item, and who made it. The first message of a person makes the rollout file."""
+        """Record a finished item, and who made it. The first message that starts work makes the rollout file."""
         entry, record = self._write_item(item, made)
         self.records.append(record)
         if self._batch:
             self._batch.append(entry)
         self._fold_item(entry)
-        if self.writer is not None and self.writer.is_waiting and self._turn_starts:
+        if self.writer is not None and self.writer.is_waiting and (self._turn_starts or is_external(item)):
             self.writer.begin()
         return entry
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.protocol.items import call_id_of, is_call, is_output, is_user_input, item_text
+from spindle.protocol.items import call_id_of, is_call, is_external, is_output, is_user_input, item_text
 from spindle.thread.entry import Record
 from spindle.thread.history import History
 
@@ -212,7 +212,7 @@ def _segments(records: list[Record]) -> list[list[Record]]:
 
 def _kinds_without_events(segment: list[Record]) -> set[str]:
     """What must be read from the model's items because no event of the segment says it."""
-    missing = {"user", "assistant", "reasoning"}
+    missing = {"user", "external", "assistant", "reasoning"}
     for record in segment:
         if record.kind != "event_msg":
             continue
@@ -224,6 +224,7 @@ def _kinds_without_events(segment: list[Record]) -> set[str]:
 
 _SIGNS = {
     "user": (b'"type":"user_message"', b'"type":"UserMessage"', b'"type": "user_message"'),
+    "external": (b'"type":"FunctionCallOutput"',),
     "assistant": (b'"type":"agent_message"', b'"type":"AgentMessage"', b'"type":"Plan"', b'"type": "agent_message"'),
     "reasoning": (b'"type":"agent_reasoning', b'"type":"Reasoning"', b'"type": "agent_reasoning'),
 }
@@ -258,6 +259,10 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
         parts = item.get("summary") or ()
         texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
         return [_reasoning(texts, [], item.get("id"), record.timestamp)] if texts else []
+    if is_external(item) and "external" in wanted:
+        shown = {**item, "type": "FunctionCallOutput"}
+        event = {"type": "item_completed", "thread_id": "", "turn_id": "", "item": shown}
+        return [_Shown([event], shown, record.timestamp)]
     role = item.get("role")
     if item.get("type") != "message" or not isinstance(role, str) or role not in wanted:
         return []
@@ -363,7 +368,7 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return [_Shown([{**end, "action": item.get("action")}], item, timestamp)]
         case "ContextCompaction":
             return [_Shown([{"type": "context_compacted"}], item, timestamp)]
-        case "Plan":
+        case "Plan" | "FunctionCallOutput":
             return [_Shown([event], item, timestamp)]
         case "EnteredReviewMode" | "ExitedReviewMode" as kind:
             named = "entered_review_mode" if kind == "EnteredReviewMode" else "exited_review_mode"

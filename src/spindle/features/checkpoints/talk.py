@@ -8,7 +8,7 @@ import msgspec
 
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import LiveThread
-from spindle.protocol.items import item_text
+from spindle.protocol.items import is_external, item_text, name_of_external
 from spindle.thread.entry import Entry, Record
 from spindle.thread.history import History
 from spindle.thread.reading import RolloutData
@@ -89,6 +89,8 @@ def _note_item(turns: list[TalkTurn], now: History) -> None:
         return
     turn, entry = turns[-1], now.entries[-1]
     turn.first = turn.first or entry
+    if is_external(entry.item) and not turn.prompt:
+        turn.prompt = f"Message from {name_of_external(entry.item)}"
     if entry.item.get("role") != "user" or (turn.has_input and turn.prompt):
         return
     text = item_text(entry.item)
@@ -145,7 +147,7 @@ def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:
         briefing.forget_since(turn.context)
         return dropped
     dropped = history.inputs_from(turn.position)
-    if turn.has_input and dropped:
+    if turn.has_input and dropped and _begins_with_person(history, turn.position):
         history.append_rolled_back(dropped)
         thread.cache.declare("rollback")
     elif (mark := history.bookmark_at(turn.position)) is not None:
@@ -155,6 +157,12 @@ def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:
         thread.replace_visible([entry.item for entry in history.entries[: turn.position]], "undo")
     briefing.forget_since(history.last_turn_context)
     return dropped
+
+
+def _begins_with_person(history: History, position: int) -> bool:
+    """A rollback cuts before a person's input; what a program brought before that would stay."""
+    inputs = (entry.item for entry in history.entries[position:])
+    return next((not is_external(item) for item in inputs if is_external(item) or history.is_user_turn(item)), False)
 
 
 def come_back(thread: LiveThread, briefing: Briefing, mark: str) -> None:

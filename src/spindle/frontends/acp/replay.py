@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spindle.api.recorded_calls import call_item
+from spindle.context.external import shown_text
 from spindle.frontends.acp.tool_calls import (
     Update,
     other_call,
@@ -18,7 +19,7 @@ from spindle.frontends.acp.tool_calls import (
     title_of,
 )
 from spindle.frontends.acp.updates import chunk
-from spindle.protocol.items import call_id_of
+from spindle.protocol.items import call_id_of, name_of_external
 from spindle.thread.entry import Record
 from spindle.thread.view import transcript
 
@@ -37,6 +38,9 @@ def _updates(item: dict[str, Any], cwd: str) -> Iterator[Update]:
     match item["type"]:
         case "UserMessage":
             yield from _said(item, item_id)
+        case "FunctionCallOutput" if isinstance(item.get("name"), str):
+            call = other_call(item_id, f"Message from {name_of_external(item)}", None, "completed")
+            yield from _finished(call, output_content(shown_text(item)))
         case "AgentMessage":
             text = "".join(str(part.get("text") or "") for part in item.get("content") or () if isinstance(part, dict))
             if text:

@@ -16,9 +16,12 @@ from spindle.frontends.app_server.objects import (
     ExitedReviewModeItem,
     FileChangeItem,
     FileUpdateChange,
+    FunctionCallOutputItem,
     ImageInput,
     LocalImageInput,
     MentionInput,
+    OutputImage,
+    OutputText,
     PatchKind,
     PlanItem,
     ReasoningItem,
@@ -26,12 +29,13 @@ from spindle.frontends.app_server.objects import (
     SkillInput,
     TextInput,
     ThreadItem,
+    ToolOutput,
     TurnError,
     UserInput,
     UserMessageItem,
     WebSearchItem,
 )
-from spindle.protocol import settings
+from spindle.protocol import ops, settings
 from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd
 from spindle.protocol.quote import shell_join
 from spindle.thread.view import event_item
@@ -88,6 +92,17 @@ def _input_item(part: UserInput) -> dict[str, Any]:
             return {"type": "skill", "name": name, "path": path}
         case MentionInput(name=name, path=path):
             return {"type": "mention", "name": name, "path": path}
+
+
+def tool_output_of(given: ToolOutput) -> ops.ToolOutput:
+    """What a client's program brings, in the form of protocol v1."""
+    output = given.output
+    parts = output if isinstance(output, str) else [_output_part(part) for part in output]
+    return ops.ToolOutput(name=given.name, namespace=given.namespace, output=parts)
+
+
+def _output_part(part: OutputText | OutputImage) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(part).items() if value is not None}
 
 
 def items_to_input(items: Iterable[Mapping[str, Any]]) -> list[UserInput]:
@@ -172,6 +187,8 @@ def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
             parts = [part for part in item.get("content") or () if isinstance(part, dict)]
             client_id = parts[0].get(CLIENT_ID) if parts else None
             return UserMessageItem(id=item_id, content=items_to_input(parts), client_id=client_id)
+        case "FunctionCallOutput":
+            return _external(item_id, item)
         case "AgentMessage":
             text = "".join(str(part.get("text") or "") for part in item.get("content") or () if isinstance(part, dict))
             return AgentMessageItem(id=item_id, text=text, phase=item.get("phase"))
@@ -200,6 +217,17 @@ def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
             )
         case _:
             return None
+
+
+def _external(item_id: str, item: Mapping[str, Any]) -> ThreadItem:
+    """A program's message; a record of others may hold anything."""
+    output, namespace = item.get("output"), item.get("namespace")
+    return FunctionCallOutputItem(
+        id=item_id,
+        name=str(item.get("name") or ""),
+        namespace=namespace if isinstance(namespace, str) else None,
+        output=[part for part in output if isinstance(part, dict)] if isinstance(output, list) else str(output or ""),
+    )
 
 
 def review_item(event: Mapping[str, Any], new_id: str) -> ThreadItem | None:

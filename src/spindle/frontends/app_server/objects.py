@@ -54,6 +54,23 @@ class MentionInput(Wire, frozen=True, kw_only=True, tag_field="type", tag="menti
     path: str
 
 
+class OutputText(Wire, frozen=True, kw_only=True, tag_field="type", tag="input_text"):
+    text: str
+
+
+class OutputImage(Wire, frozen=True, kw_only=True, tag_field="type", tag="input_image"):
+    image_url: str = msgspec.field(name="image_url")
+    detail: Literal["auto", "low", "high", "original"] | None = None
+
+
+class ToolOutput(Wire, frozen=True, kw_only=True):
+    """What a program brings from outside of the conversation, in the name of a tool."""
+
+    name: str
+    namespace: str | None = None
+    output: str | list[OutputText | OutputImage]
+
+
 UserInput = TextInput | ImageInput | LocalImageInput | SkillInput | MentionInput
 
 ApprovalName = Literal["untrusted", "on-failure", "on-request", "never"]
@@ -98,6 +115,15 @@ class Item(Wire, frozen=True, kw_only=True, tag_field="type"):
 class UserMessageItem(Item, frozen=True, kw_only=True, tag="userMessage"):
     content: list[UserInput]
     client_id: str | None = None
+
+
+class FunctionCallOutputItem(Item, frozen=True, kw_only=True, tag="functionCallOutput"):
+    """What a program brought from outside of the conversation."""
+
+    name: str
+    namespace: str | None = None
+    output: str | list[dict[str, Any]]
+    """A text, or a list of `input_text` and `input_image` parts."""
 
 
 class AgentMessageItem(Item, frozen=True, kw_only=True, tag="agentMessage"):
@@ -204,6 +230,7 @@ class ExitedReviewModeItem(Item, frozen=True, kw_only=True, tag="exitedReviewMod
 
 ThreadItem = (
     UserMessageItem
+    | FunctionCallOutputItem
     | AgentMessageItem
     | PlanItem
     | ReasoningItem

@@ -21,6 +21,7 @@ from spindle.protocol.items import (
     decode_own,
     encode_payload,
     is_call,
+    is_external,
     is_output,
     user_message,
 )
@@ -81,6 +82,10 @@ class ToolsInWords:
             return VisibleItem.of(assistant_message(self.call_text(item)), visible.origin)
         if is_output(item):
             return VisibleItem.of(self.result(item, self._names.get(call_id_of(item), "unknown")))
+        if is_external(item):
+            from spindle.context.external import as_message  # few threads have one
+
+            return VisibleItem.of(as_message(item, item.get("output")))
         told = self.message(item)
         return visible if told is item else VisibleItem.of(told, visible.origin)
 

@@ -17,7 +17,15 @@ from spindle.frontends.app_server.notifications import (
     ThreadReverted,
     ThreadUnarchived,
 )
-from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, UserMessageItem, Wire
+from spindle.frontends.app_server.objects import (
+    FunctionCallOutputItem,
+    NotLoaded,
+    Thread,
+    ThreadItem,
+    Turn,
+    UserMessageItem,
+    Wire,
+)
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
@@ -294,7 +302,8 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
     if place is None:
         raise RpcError(f"thread {thread.id} has no turn {params.before_turn_id}")
     inputs = [sum(isinstance(item, UserMessageItem) for item in turn.items) for turn in turns[place:]]
-    if inputs[0]:
+    given = (item for item in turns[place].items if isinstance(item, UserMessageItem | FunctionCallOutputItem))
+    if isinstance(next(given, None), UserMessageItem):
         await thread.ask(ThreadRollback(num_turns=sum(inputs)))
     else:
         await _forget_from(thread, params.before_turn_id)
@@ -309,7 +318,7 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
 
 
 async def _forget_from(thread: LoadedThread, turn_id: str) -> None:
-    """The same for a turn in which no person said anything: of a goal, for instance."""
+    """The same for a turn that no person began: of a goal or a program, for instance."""
     from spindle.protocol.undo import UndoCompleted  # seldom
 
     answer = await thread.ask(Undo(to=turn_id, files=False))

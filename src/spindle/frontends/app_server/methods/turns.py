@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire
+from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire, tool_output_of
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
-from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
+from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, ToolOutput, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.settings_told import tell_settings
 from spindle.frontends.launch import config_from
 from spindle.model.wellformed import is_well_formed
+from spindle.protocol import ops
 from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, InjectItems, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
@@ -42,6 +43,8 @@ class TurnStartParams(SettingsChanges, frozen=True, kw_only=True):
     input: list[UserInput]
     client_user_message_id: str | None = None
     output_schema: dict[str, Any] | None = None
+    tool_output: ToolOutput | None = None
+    """What a program brings, in the place of `input`."""
 
 
 class TurnStartResult(Wire, frozen=True, kw_only=True):
@@ -82,12 +85,14 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
     thread = await call.server.awake(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
-    check_input(params.input)
+    external = None if params.tool_output is None else _external(params.tool_output, params.input)
+    if external is None:
+        check_input(params.input)
     changes = changed_settings(params, thread, call)
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
     if turn is None:
-        op = UserTurn(items=items, final_output_json_schema=params.output_schema, **changes)
+        op = UserTurn(items=items, tool_output=external, final_output_json_schema=params.output_schema, **changes)
         return _started(thread, op)
     if changes:
         later = OverrideTurnContext(**changes)
@@ -95,7 +100,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
         thread.submit(later)
         if after != before:
             tell_settings(thread, after)
-    sub_id = thread.submit(SteerInput(items=items, mode="steer"))
+    sub_id = thread.submit(SteerInput(items=items, tool_output=external, mode="steer"))
     if thread.hearing.takes_no_input:
         # It waits, and becomes a turn of its own.
         turn = Turn(id=sub_id, root_turn_id=sub_id)
@@ -140,13 +145,28 @@ def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) 
     return {name: value for name, value in given.items() if value is not None}
 
 
+def _external(given: ToolOutput, parts: list[UserInput]) -> ops.ToolOutput:
+    """A program's message, checked; it is no part of what a person says."""
+    if parts:
+        raise RpcError("`toolOutput` and `input` cannot be given together; leave `input` empty")
+    if not given.name:
+        raise RpcError("`toolOutput.name` must not be empty")
+    output = given.output
+    said = len(output) if isinstance(output, str) else sum(len(getattr(part, "text", "")) for part in output)
+    _check_length("`toolOutput.output`", said)
+    return tool_output_of(given)
+
+
 def check_input(parts: list[UserInput]) -> None:
     """Refuse an input that is empty or too long."""
     if not parts:
         raise RpcError("input must not be empty", INVALID_PARAMS)
-    length = sum(len(getattr(part, "text", "")) for part in parts)
+    _check_length("input", sum(len(getattr(part, "text", "")) for part in parts))
+
+
+def _check_length(what: str, length: int) -> None:
     if length > MAX_INPUT_CHARACTERS:
-        text = f"input is {length} characters long; at most {MAX_INPUT_CHARACTERS} are taken"
+        text = f"{what} is {length} characters long; at most {MAX_INPUT_CHARACTERS} are taken"
         data = {"input_error_code": "input_too_large", "max_chars": MAX_INPUT_CHARACTERS, "actual_chars": length}
         raise RpcError(text, INVALID_PARAMS, data)
 

@@ -209,6 +209,10 @@ class Reducer:
                 text = "".join(str(part.get("text") or "") for part in parts)
                 self.last_answer = text or self.last_answer
                 self._said(str(item.get("id") or ""), text, self._answer_kind())
+            case {"type": "FunctionCallOutput", "name": str()}:
+                from spindle.frontends.tui.cells.external import External  # few threads have one
+
+                self.show(External(item))
             case {"type": "Plan", "text": str(text)}:
                 self.last_plan = text
                 self._said(str(item.get("id") or ""), text, ProposedPlan)
