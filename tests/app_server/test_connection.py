@@ -155,3 +155,9 @@ def test_separators_of_lines_inside_of_texts_are_escaped(client: Client, server:
     assert done["items"][0]["text"] == "one\u2028two"
     assert any(b"one\\u2028two" in line for line in client.lines)
     assert not any("\u2028".encode() in line for line in client.lines)
+
+
+def test_a_request_whose_id_has_a_fraction_is_refused_under_that_id(client: Client) -> None:
+    client.write('{"id":1.5,"method":"thread/list","params":{}}')
+    refused = client.wait(lambda said: said.get("id") == 1.5)
+    assert refused["error"]["message"] == "Invalid request: the id of a request is a string or an integer"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,7 +54,7 @@ class Response(msgspec.Struct, frozen=True):
 class BadFrame(SpindleError):
     """A line that is no message. `id` is the caller's, where one could be read."""
 
-    def __init__(self, message: str, id: RequestId | None = None) -> None:
+    def __init__(self, message: str, id: RequestId | float | None = None) -> None:
         super().__init__(message)
         self.id = id
 
@@ -73,7 +74,9 @@ def read_frame(line: bytes) -> Request | Notification | Response:
         if message_id is not None:
             return Request(message_id, method, value.get("params"))
         if given is not None:
-            raise BadFrame("the id of a request is a string or an integer")
+            # A number with a fraction is still one by which its sender finds the answer; the reference says nothing.
+            named = given if isinstance(given, float) and isfinite(given) else None
+            raise BadFrame("Invalid request: the id of a request is a string or an integer", named)
         return Notification(method, value.get("params"))
     if message_id is None:
         raise BadFrame('a message has a "method", or the "id" of a request')

@@ -126,7 +126,7 @@ class RpcPeer:
             text = f"internal error: {type(error).__name__}: {error}"
             self._refuse(request.id, RpcError(text, json_rpc.INTERNAL_ERROR))
 
-    def _refuse(self, request_id: RequestId, error: RpcError) -> None:
+    def _refuse(self, request_id: RequestId | float, error: RpcError) -> None:
         shown: dict[str, Any] = {"code": error.code, "message": str(error)}
         if error.data is not None:
             shown["data"] = error.data

@@ -179,7 +179,7 @@ class Connection:
     def _reply(self, request_id: RequestId, result: msgspec.Struct | dict[str, Any]) -> None:
         self.outbox.answer(rpc.frame({"id": request_id, "result": result}))
 
-    def _refuse(self, request_id: RequestId, error: RpcError) -> None:
+    def _refuse(self, request_id: RequestId | float, error: RpcError) -> None:
         shown = {"code": error.code, "message": str(error)}
         if error.data is not None:
             shown["data"] = error.data
