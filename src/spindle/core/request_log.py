@@ -218,5 +218,5 @@ def sha256(data: bytes | bytearray = b"") -> Any:
     if sys.version_info >= (3, 12):
         from _sha2 import sha256 as own  # of the standard library; `hashlib` would load OpenSSL
     else:
-        from _sha256 import sha256 as own  # the same
+        from _sha256 import sha256 as own  # the same  # pyright: ignore[reportMissingImports]
     return own(data)
