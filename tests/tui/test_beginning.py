@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import signal
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -106,15 +107,29 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     tui(cwd=folder).ready()  # and now nothing is asked
 
 
+def stopped_while_it_loads(tui: OpenTui, cwd: Path) -> Tui:
+    """A program that stands still between its first paint and its first question."""
+    for _ in range(20):
+        t = tui(cwd=cwd)
+        t.until(lambda t=t: t.raw, "the first paint")
+        t.process.send_signal(signal.SIGSTOP)
+        if "Do you trust" not in t.screen:
+            return t
+        t.process.kill()
+    raise AssertionError("this machine is too slow to stop a program while it loads")
+
+
 def test_what_is_typed_while_the_program_loads_answers_no_question_and_is_sent_later(
     tui: OpenTui, server: FakeServer, home: Path, tmp_path: Path
 ) -> None:
+    config = home / "config.toml"
+    config.write_text("disable_paste_burst = true\n" + config.read_text())  # we type faster than a person
     folder = tmp_path / "unknown folder"
     folder.mkdir()
     server.script(turn(message("fine answer")))
-    t = tui(cwd=folder)
-    t.until(lambda: t.raw, "the first paint")
+    t = stopped_while_it_loads(tui, folder)
     t.type("1 of 3 things").key("enter")
+    t.process.send_signal(signal.SIGCONT)
     t.wait_for("Do you trust", where="screen").wait_for("› 1 of 3 things", where="screen").idle(0.5)
     assert t.process.poll() is None and trust_of(home, folder) is None and not server.turns_asked
     t.key("2").wait_for("fine answer")

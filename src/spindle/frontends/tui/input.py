@@ -37,6 +37,8 @@ class Keyboard:
         self._rest: asyncio.TimerHandle | None = None
         self._guarded: View[object] | None = None
         self._is_guarded_seen = False
+        self._waits_for_quiet = False
+        """Somebody is typing, so that the view takes letters only after a pause."""
         self._quiet_since = 0.0
         self._actions = _actions(app)
 
@@ -57,9 +59,9 @@ class Keyboard:
 
     def view_appeared(self, view: View[object]) -> None:
         """A view has come up: maybe the person is in the middle of a word."""
-        is_guarded = view.guards_typing or (view.guards_typed_ahead and bool(self._held))
-        self._guarded = view if is_guarded else None
+        self._guarded = view if view.guards_typing or view.guards_typed_ahead else None
         self._is_guarded_seen = False
+        self._waits_for_quiet = view.guards_typing or self._is_typed_ahead
         self._deliver_soon()
 
     def composer_appeared(self) -> None:
@@ -78,7 +80,13 @@ class Keyboard:
         """The terminal has taken a picture of it: behind a pager, or while the terminal is slow, nobody has seen it."""
         if view is self._guarded and not self._is_guarded_seen:
             self._is_guarded_seen = True
+            self._waits_for_quiet = self._waits_for_quiet or self._is_typed_ahead
             self._quiet_since = self._loop.time()
+
+    @property
+    def _is_typed_ahead(self) -> bool:
+        """Whether something was typed that nobody has got yet."""
+        return bool(self._held) or self._decoder.holds_text
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -193,10 +201,10 @@ class Keyboard:
         if self._guarded is not view:
             return False
         now = self._loop.time()
-        if self._is_guarded_seen and now - self._quiet_since >= GUARD_S:
+        if self._is_guarded_seen and (not self._waits_for_quiet or now - self._quiet_since >= GUARD_S):
             self._guarded = None
             return False
-        self._quiet_since = now
+        self._waits_for_quiet, self._quiet_since = True, now
         return bool(key.text) or key.name in ("enter", "tab", "space", "backspace", "delete")
 
     def _paste(self, text: str) -> None:

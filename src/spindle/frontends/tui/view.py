@@ -22,7 +22,7 @@ class View(Generic[T]):
     has paused (`app.py` sees to it)."""
 
     guards_typed_ahead = False
-    """Keys that were pressed before it came up are no answer to it, though those after it are at once."""
+    """Keys that were pressed before it was to be seen are no answer to it, though those after it are at once."""
 
     key_contexts: tuple[str, ...] = ("list",)
     """The tables of `[tui.keymap]` whose keys count here."""

@@ -57,6 +57,11 @@ class Decoder:
         return self._bursts.ends_s
 
     @property
+    def holds_text(self) -> bool:
+        """A paste has begun, with brackets or without, and is handed on when it ends."""
+        return self._pasted is not None or self._bursts.ends_s is not None
+
+    @property
     def _is_string(self) -> bool:
         return len(self._rest) > 3 and self._rest[1:2] in (b"]", b"P", b"_", b"^", b"X")
 
