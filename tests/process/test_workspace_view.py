@@ -352,3 +352,27 @@ async def test_git_works_in_a_part_of_a_repository_a_worktree_and_a_submodule(
         shown = await said(table, "git log --oneline && git status --short && echo WELL", draw(NO_TEMP, cwd=folder))
         assert "one" in shown and "WELL" in shown, (folder, shown)
         assert "CANARY" not in await said(table, f"cat {quoted(person, HIDDEN)}", draw(NO_TEMP, cwd=folder))
+
+
+@pytest.mark.parametrize("entry", ["an empty folder", "a pointer to nowhere", "a pointer to no repository", "a file"])
+async def test_a_folder_is_not_opened_because_of_a_git_that_is_no_repository(
+    table: ProcessTable, draw: Draw, person: Path, entry: str
+) -> None:
+    around = person / "src"
+    if entry == "an empty folder":  # a killed program leaves such ones
+        (around / ".git").mkdir()
+    else:
+        words = {"a pointer to nowhere": "gitdir: /nowhere\n", "a pointer to no repository": f"gitdir: {around}/mine\n"}
+        (around / ".git").write_text(words.get(entry, "words\n"))
+    shown = await said(table, f"cat {around}/mine/file {around}/other/main.c", draw(NO_TEMP))
+    assert "MINE" in shown and "CANARY" not in shown
+
+
+async def test_an_empty_git_in_the_workspace_does_not_hide_the_repository_around_it_as_git_says(
+    table: ProcessTable, draw: Draw, person: Path
+) -> None:
+    whole = person / "src/whole"
+    git("init", "-q", str(whole))
+    (whole / "part/.git").mkdir(parents=True)
+    (whole / "file").write_text("AROUND\n")
+    assert "AROUND" in await said(table, "cat ../file", draw(NO_TEMP, cwd=whole / "part"))

@@ -121,28 +121,25 @@ def _in_home(home: str, paths: Sequence[str]) -> list[str]:
 
 def _repository(folder: str, home: str) -> Iterator[str]:
     """The tree that a workspace is a part of, and where git keeps it. The home and what contains it is none."""
-    while not os.path.lexists(f"{folder}/.git"):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
-    if folder == "/" or (home and is_below(home, folder)) or foreign_folder(folder, ".git") is not None:
-        return
-    yield folder
     try:
-        pointed = git_find.pointer(f"{folder}/.git")
-        if pointed is None or not git_find.is_repository(pointed):
-            return
-        pointed, common = os.path.realpath(pointed), os.path.realpath(git_find.common_dir(pointed))
-    except git_find.OddRepository:
+        found = git_find.find(folder)
+    except git_find.OddRepository:  # git refuses to work there
+        return
+    if found is None or (tree := found.tree) is None or tree == "/" or (home and is_below(home, tree)):
+        return
+    if foreign_folder(tree, ".git") is not None:
+        return
+    yield tree
+    pointed, common = os.path.realpath(found.git_dir), os.path.realpath(found.common_dir)
+    if pointed == f"{tree}/.git":
         return
     # A file of the tree says where git keeps things. It is believed only if what is there says the same of the tree.
     if common == pointed:
-        if _worktree(pointed) == folder:
+        if _worktree(pointed) == tree:
             yield pointed
     elif os.path.dirname(pointed) == f"{common}/worktrees":
         back = (_content(f"{pointed}/gitdir", _POINTER_BYTES) or b"").removesuffix(b"\n")
-        if os.path.realpath(absolute(os.fsdecode(back), pointed)) == f"{folder}/.git":
+        if os.path.realpath(absolute(os.fsdecode(back), pointed)) == f"{tree}/.git":
             yield common
 
 
