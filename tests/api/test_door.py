@@ -58,6 +58,22 @@ async def all_of(events: AsyncIterator[Event]) -> list[Event]:
     return await asyncio.wait_for(read(), 20)
 
 
+# ---- what threads share ----------------------------------------------------------------------------
+
+
+async def test_threads_of_one_process_share_their_long_texts(opened: Opener) -> None:
+    models = [ScriptedModel(says("done")) for _ in range(2)]
+    for model in models:
+        thread = await opened(client=model)
+        hearing = Hearing(thread)
+        thread.begin()
+        hearing.start_turn(turn())
+        await hearing.turn_end()
+    one, other = (model.requests[0].raw for model in models)
+    assert len(one.instructions) > 1000 and one.instructions is other.instructions
+    assert len(one.tools) > 1000 and one.tools is other.tools
+
+
 # ---- the stream ------------------------------------------------------------------------------------
 
 

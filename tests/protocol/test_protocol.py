@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from spindle.protocol.clock import FixedClock, SystemClock, format_uuid7, iso_utc
@@ -8,7 +10,7 @@ from spindle.protocol.events import (
     ExecCommandOutputDelta,
     encode_event,
 )
-from spindle.protocol.items import decode_json, is_user_input, item_text, output_for, user_message
+from spindle.protocol.items import decode_json, encode_payload, is_user_input, item_text, output_for, user_message
 from spindle.protocol.ops import BadSubmission, Interrupt, Submission, UserTurn, decode_submission
 from spindle.protocol.quote import shell_join
 from spindle.protocol.request import Request, VisibleItem
@@ -135,3 +137,14 @@ def test_a_request_of_any_length_is_the_json_it_should_be(count: int) -> None:
     request = Request(model="m", instructions=b'"i"', items=items, tools=b"[1]", prompt_cache_key="t")
     body = decode_json(request.encode())
     assert (body["input"], body["tools"], body["instructions"]) == ([{"n": n} for n in range(count)], [1], "i")
+
+
+@pytest.mark.parametrize("size", [100, 5000, 100_000])
+def test_encoded_bytes_take_no_more_room_than_they_need(size: int) -> None:
+    payload = {"text": "x" * size}
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    encoded = encode_payload(payload)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert len(encoded) <= taken < len(encoded) + 64

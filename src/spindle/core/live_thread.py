@@ -22,7 +22,7 @@ from spindle.prompt.build import ModelTraits
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
-from spindle.protocol.items import Item, encode_json
+from spindle.protocol.items import Item, encode_kept, one_copy
 from spindle.protocol.provenance import ModelOrigin, Provenance
 from spindle.protocol.request import ModelFacts, Request, TokenUsage, VisibleItem
 from spindle.protocol.settings import ThreadSettings
@@ -84,7 +84,7 @@ class LiveThread:
         self.catalog = access.catalog
         self._overrides = access.overrides
         self.show_raw_reasoning = access.overrides.shows_raw_reasoning
-        self.instructions = encode_json(base.text)
+        self.instructions = one_copy(encode_kept(base.text))
         self._base = base
         self.budget: BudgetLedger | None = None
         """What the thread may use, where there is a limit."""

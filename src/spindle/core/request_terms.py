@@ -17,7 +17,7 @@ from spindle.core.request_log import Made
 from spindle.model.capabilities import Capabilities, default_capabilities
 from spindle.model.provider import Provider
 from spindle.model.sending import Sending
-from spindle.protocol.items import decode_own, encode_json, encode_payload, json_reader
+from spindle.protocol.items import decode_own, encode_json, encode_kept, encode_payload, json_reader
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.entry import Record
 from spindle.thread.history import History
@@ -103,7 +103,7 @@ def terms_of(
         "schema": made.schema,
         "summary": made.summary and {"message": made.summary.message, "keeps_tools": made.summary.keeps_tools},
     }
-    terms = {name: encode_json(value) for name, value in values.items() if value not in (None, False, {})}
+    terms = {name: encode_kept(value) for name, value in values.items() if value not in (None, False, {})}
     terms["tools"] = made.tools
     mask, text = history.mask, history.base_instructions
     is_recorded = text is not None and encode_json(text) == made.instructions
@@ -146,7 +146,7 @@ def capabilities_in(terms: dict[str, Any], wire: str) -> Capabilities:
 
 def outline(body: dict[str, Any]) -> dict[str, bytes]:
     """A body without its conversation: each member as JSON, with checksums in the place of what is long."""
-    return {BODY + name: encode_json(_outlined(value, _DEPTH - 1)) for name, value in body.items()}
+    return {BODY + name: encode_kept(_outlined(value, _DEPTH - 1)) for name, value in body.items()}
 
 
 def _outlined(value: Any, depth: int) -> Any:

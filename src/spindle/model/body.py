@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spindle.protocol.items import one_copy
+
 if TYPE_CHECKING:
     from spindle.protocol.request import Request
 
@@ -57,6 +59,7 @@ class GrowingBody:
             self._extend(items[kept:])
         else:
             kept = same_bytes = 0
+            head = one_copy(head)
             # A fresh buffer, too, where a transport may still hold on to the old one.
             self._buffer = bytearray(head)
             self._buffer += b",".join(items)

@@ -6,6 +6,7 @@ Chosen once when a thread starts and fixed for its life. What changes later is a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from spindle.prompt.bundled import text
 
@@ -33,6 +34,7 @@ def choose_instructions(
     return model_text or bundled_instructions(family, personality)
 
 
+@lru_cache(maxsize=8)  # one copy for all threads
 def bundled_instructions(family: str, personality: str = "pragmatic") -> str:
     """Our text for a family of models."""
     return text(family if family in FAMILIES else "default").replace(PLACEHOLDER, personality_text(personality))

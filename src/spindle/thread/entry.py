@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import Item, decode_json, encode_json, encode_payload, json_reader, without_surrogates
+from spindle.protocol.items import Item, decode_json, encode_kept, encode_payload, json_reader, without_surrogates
 from spindle.protocol.provenance import ModelOrigin, Provenance
 
 FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
@@ -60,10 +60,10 @@ class Entry:
     @classmethod
     def of(cls, item: Item, made: Provenance | None = None) -> Entry:
         try:
-            return cls(item, encode_json(item), made)
+            return cls(item, encode_kept(item), made)
         except UnicodeEncodeError:
             item = without_surrogates(item)
-            return cls(item, encode_json(item), made)
+            return cls(item, encode_kept(item), made)
 
     @classmethod
     def from_bytes(cls, raw: bytes, made: Provenance | None = None) -> Entry | None:
@@ -76,7 +76,7 @@ class Entry:
             return None
         if FOREIGN_METADATA in item:
             del item[FOREIGN_METADATA]
-            raw = encode_json(item)
+            raw = encode_kept(item)
         return cls(item, raw, made)
 
     def masked(self, mask: Callable[..., bytes], *, own_only: bool = False) -> Entry:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ToolError
-from spindle.protocol.items import Item, call_id_of, encode_json
+from spindle.protocol.items import Item, call_id_of, encode_json, encode_kept, one_copy
 from spindle.tools import specs
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
@@ -32,7 +32,7 @@ class ToolSet:
 
     def __init__(self, specs: Sequence[dict[str, Any]], handlers: dict[str, Tool]) -> None:
         self.specs = list(specs)
-        self.specs_bytes = encode_json(self.specs)
+        self.specs_bytes = one_copy(encode_kept(self.specs))
         """The tool list of every request."""
         self._handlers = handlers
         self._freeform = {spec["name"] for spec in self.specs if spec["type"] == "custom"} | {PATCH}
