@@ -66,6 +66,7 @@ class Desk:
         tries = 0
         while not self.painter.frame(given, lines, cursor, self.size, pending=pending, may_wait=tries < 8):
             tries += 1
+            assert tries < 20, "it waits for ever"
             self.answer()
             given, count = [], len(self.frames)
         assert len(self.frames) - count <= 1
@@ -332,6 +333,7 @@ STEPS = st.lists(st.one_of(FRAMES, SIZES), min_size=1, max_size=12)
 @pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
 @settings(max_examples=120, deadline=None)
 @given(steps=STEPS)
+@example(steps=[(["nil", "qbd bééncéofmkfqa-peo-pdbkl"], ["kom-hlmh", "qbd bééncéofmkfqa-peo-pdbkl"], 3, 60), (10, 3)])
 def test_whatever_happens_every_finished_line_stands_there_once(reflows: bool, steps: list[tuple[Any, ...]]) -> None:
     desk = Desk(40, 10, reflows=reflows, before="before\n")
     printed: list[str] = []

@@ -329,7 +329,9 @@ class Painter:
         if request is not None or where.found is None or (self._is_left and self._place.is_top):
             return request
         up, gone = self._way_up(size, where.found)
-        if gone and (not is_final or (self._is_left and not up)):
+        # Nearer it does not get: in the last row of the window, a way down only pushes more of it out.
+        is_nearest = not up or not may_wait or where.found - up >= (where.told or size)[1]
+        if gone and (not is_final or (self._is_left and is_nearest)):
             return None  # it has left the window: it may come back, as long as the window changes
         self._aim = _Aim(where.told, where.found, up)
         before = BEGIN + (HIDE if self._is_shown else "")
