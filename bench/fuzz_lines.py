@@ -328,6 +328,15 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def command_of(said: str) -> list[str]:
+    """The words of `--spindle`. The program is named from here, and runs in a folder of its own."""
+    words = said.split()
+    found = shutil.which(words[0]) if words else None
+    if found is None:
+        raise SystemExit(f"--spindle: there is no program {said!r} to feed")
+    return [os.path.abspath(found), *words[1:]]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Feed mutated lines to the front ends that programs talk to.")
     parser.add_argument("kinds", nargs="*", help="proto, app-server; default: both")
@@ -335,9 +344,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--spindle", default=str(REPOSITORY / ".venv/bin/spindle"), help="the command to feed")
     arguments = parser.parse_args()
+    command = command_of(arguments.spindle)
     found: list[str] = []
     for kind in arguments.kinds or ["proto", "app-server"]:
-        found += fuzz(arguments.spindle.split(), kind, arguments.lines, arguments.seed, say)
+        found += fuzz(command, kind, arguments.lines, arguments.seed, say)
     for line in sorted({re.sub(r'"id":[^,]*,', "", line) for line in found}):
         print(line, file=sys.stderr)
     print(f"{len(found)} internal errors")

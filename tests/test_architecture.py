@@ -74,13 +74,47 @@ def modules() -> dict[str, Path]:
     return found
 
 
+class Import(NamedTuple):
+    """A statement that imports something."""
+
+    node: ast.Import | ast.ImportFrom
+    is_loaded: bool
+    """When the module is imported, and not only when a function runs or types are checked."""
+
+
+@cache
+def import_statements() -> dict[str, list[Import]]:
+    """Those of every module; each is read once for all tests."""
+    found: dict[str, list[Import]] = {}
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text())
+        loaded = set(map(id, loaded_at_import(tree)))
+        statements = [node for node in statements_in(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        found[name] = [Import(node, id(node) in loaded) for node in statements]
+    return found
+
+
+def statements_in(tree: ast.AST) -> Iterator[ast.AST]:
+    """All of them, with what belongs to them, but no expressions: a statement is never inside of one."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += statements_below(node)
+
+
+def statements_below(node: ast.AST) -> list[ast.AST]:
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+
+
 def imports_of(name: str, *, everywhere: bool) -> Iterator[str]:
     """The modules of ours that `name` imports; `everywhere` counts those inside functions and for types only too."""
-    tree = ast.parse(modules()[name].read_text())
-    for node in ast.walk(tree) if everywhere else loaded_at_import(tree):
+    for node, is_loaded in import_statements()[name]:
+        if not everywhere and not is_loaded:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "spindle")
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{name}: write imports of our own modules in full"
             base = node.module or ""
             if base.split(".")[0] != "spindle":
@@ -95,13 +129,13 @@ def loaded_at_import(tree: ast.Module) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [*tree.body]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
             continue
         yield node
-        waiting += ast.iter_child_nodes(node)
+        waiting += statements_below(node)
 
 
 def package_of(name: str) -> str:
@@ -124,6 +158,7 @@ def front_end_of(name: str) -> str | None:
     return parts[2] if parts[:2] == ["spindle", "frontends"] and is_package else None
 
 
+@cache
 def all_imports() -> list[tuple[str, str]]:
     return [(name, target) for name in modules() for target in imports_of(name, everywhere=True)]
 
@@ -142,7 +177,8 @@ def test_only_one_method_replaces_what_the_model_is_shown() -> None:
     callers = {
         name
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "append_compacted" in (source := path.read_text())
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Attribute) and node.attr == "append_compacted"
     }
     assert callers == {"spindle.core.live_thread"}
@@ -293,43 +329,50 @@ class Function(NamedTuple):
 
     name: str
     """`file.py:Class.method`, the file named from src/spindle."""
-    node: ast.FunctionDef | ast.AsyncFunctionDef
-
-    @property
-    def parameters(self) -> int:
-        given = self.node.args
-        named = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-        own = 1 if named[:1] in (["self"], ["cls"]) else 0
-        return len(named) - own + (given.vararg is not None) + (given.kwarg is not None)
-
-    @property
-    def lines(self) -> int:
-        return (self.node.end_lineno or self.node.lineno) - self.node.lineno + 1
+    parameters: int
+    lines: int
+    imports: list[range]
+    """The lines of each import that stands in the function itself, and not in a function inside it."""
 
 
-def functions_in(file: str, source: str) -> Iterator[Function]:
-    def below(node: ast.AST, prefix: str) -> Iterator[Function]:
-        for child in ast.iter_child_nodes(node):
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = node.args
+    named = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    own = 1 if named[:1] in (["self"], ["cls"]) else 0
+    return len(named) - own + (given.vararg is not None) + (given.kwarg is not None)
+
+
+def lines_of(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def functions_in(file: str, source: str) -> list[Function]:
+    found: list[Function] = []
+
+    def look(node: ast.AST, prefix: str, imports: list[range]) -> None:
+        for child in statements_below(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Function(f"{file}:{prefix}{child.name}", child)
-            is_named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            yield from below(child, f"{prefix}{child.name}." if is_named else prefix)
+                one = Function(f"{file}:{prefix}{child.name}", parameters_of(child), len(lines_of(child)), [])
+                found.append(one)
+                look(child, f"{prefix}{child.name}.", one.imports)
+                continue
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                imports.append(lines_of(child))
+            look(child, f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix, imports)
 
-    yield from below(ast.parse(source), "")
+    look(ast.parse(source), "", [])
+    return found
 
 
 @cache
-def functions() -> list[Function]:
-    paths = sorted(SOURCE.rglob("*.py"))
-    return [one for path in paths for one in functions_in(str(path.relative_to(SOURCE)), path.read_text())]
+def functions() -> dict[str, list[Function]]:
+    """Those of every file, which is named from src/spindle."""
+    paths = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
+    return {file: functions_in(file, path.read_text()) for file, path in paths.items()}
 
 
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a function itself, and not in a function inside it."""
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
-            yield from own_nodes(child)
+def all_functions() -> list[Function]:
+    return [one for found in functions().values() for one in found]
 
 
 def reasons_in(source: str) -> Set[int]:
@@ -343,33 +386,31 @@ def reasons_in(source: str) -> Set[int]:
     return lines
 
 
-def imports_without_reason(file: str, source: str) -> set[str]:
-    """The functions of a file that import something and do not say why on the line."""
+def imports_without_reason(source: str, functions: list[Function]) -> set[str]:
+    """Those of a file's functions that import something and do not say why on the line."""
+    importing = [one for one in functions if one.imports]
+    if not importing:
+        return set()
     reasons = reasons_in(source)
-    return {
-        function.name
-        for function in functions_in(file, source)
-        for node in own_nodes(function.node)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and reasons.isdisjoint(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    }
+    return {one.name for one in importing for lines in one.imports if reasons.isdisjoint(lines)}
 
 
 def test_a_function_takes_at_most_eight_parameters() -> None:
-    found = {one.name for one in functions() if one.parameters > PARAMETERS}
+    found = {one.name for one in all_functions() if one.parameters > PARAMETERS}
     assert found - EXCEPTED.keys() == set()
 
 
 def test_a_function_fits_on_a_screen() -> None:
-    assert {one.name: one.lines for one in functions() if one.lines > FUNCTION_LINES} == {}
+    assert {one.name: one.lines for one in all_functions() if one.lines > FUNCTION_LINES} == {}
 
 
 def test_an_exception_is_made_only_for_what_needs_it() -> None:
-    assert EXCEPTED.keys() - {one.name for one in functions() if one.parameters > PARAMETERS} == set()
+    assert EXCEPTED.keys() - {one.name for one in all_functions() if one.parameters > PARAMETERS} == set()
 
 
 def test_an_import_inside_a_function_tells_its_reason_on_the_line() -> None:
-    found = [imports_without_reason(str(path.relative_to(SOURCE)), path.read_text()) for path in modules().values()]
+    assert len(functions()) == len(modules())
+    found = [imports_without_reason((SOURCE / file).read_text(), those) for file, those in functions().items()]
     assert set[str]().union(*found) == set()
 
 
@@ -401,7 +442,7 @@ def listed_hops() -> list[Hop]:
 
 
 def test_every_hop_of_a_message_is_a_function_that_exists() -> None:
-    existing = {one.name for one in functions()}
+    existing = {one.name for one in all_functions()}
     hops = listed_hops()
     assert hops and [f"{hop.file}:{hop.function}" for hop in hops if f"{hop.file}:{hop.function}" not in existing] == []
 
@@ -503,9 +544,9 @@ class Room:
     wide, inner = functions_in("room.py", source)
     assert (wide.name, wide.parameters, wide.lines) == ("room.py:Room.wide", 9, 8)
     assert inner.name == "room.py:Room.wide.inner"
-    assert imports_without_reason("room.py", source) == {"room.py:Room.wide.inner"}
+    assert imports_without_reason(source, [wide, inner]) == {"room.py:Room.wide.inner"}
     mended = source.replace("import os", "import os  # late").replace("# noqa: F401\n", "# noqa: F401  late\n")
-    assert imports_without_reason("room.py", mended) == set()
+    assert imports_without_reason(mended, functions_in("room.py", mended)) == set()
 
 
 @pytest.mark.parametrize(
@@ -633,15 +674,9 @@ def test_the_first_paint_waits_for_neither_the_event_loop_nor_the_engine_nor_the
 def test_libraries_for_drawing_are_used_by_the_terminal_interface_alone() -> None:
     users = {
         name
-        for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
-        for target in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
+        for name, statements in import_statements().items()
+        for node, _ in statements
+        for target in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
         if target.split(".")[0] in DRAWING
     }
     assert users and all(front_end_of(name) == "tui" for name in users)

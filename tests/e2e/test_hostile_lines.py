@@ -15,7 +15,7 @@ from fake_server import FakeServer, call, message, sends_raw, turn
 from installed import Spindle
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
-from fuzz_lines import fuzz
+from fuzz_lines import command_of, fuzz
 
 DEPTHS = (129, 999, 1_000, 100_000)
 
@@ -160,3 +160,17 @@ def test_names_that_are_too_long_are_no_bugs_of_ours(proto: Proto) -> None:
 @pytest.mark.parametrize("kind", ["proto", "app-server"])
 def test_a_few_thousand_mutated_lines_change_nothing(spindle_cmd: list[str], kind: str) -> None:
     assert fuzz(spindle_cmd, kind, 3_000, 7, lambda text: None) == []
+
+
+def test_the_program_to_feed_is_named_from_here_though_it_runs_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "spindle"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert command_of("bin/spindle --profile x") == [str(program), "--profile", "x"]
+    for said in ("bin/none", ""):
+        with pytest.raises(SystemExit, match=f"there is no program '{said}' to feed"):
+            command_of(said)

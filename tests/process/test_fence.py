@@ -84,6 +84,25 @@ async def test_a_pattern_that_would_take_forever_runs_nothing(
     assert not (folder / "ran").exists()
 
 
+async def test_other_names_that_would_take_forever_to_find_run_nothing(
+    table: ProcessTable, reach: Reach, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spindle.policy import deny
+
+    monkeypatch.setattr(deny, "MAX_FOLDERS", 3)
+    secret = tmp_path / "secret"
+    secret.write_text("CANARY")
+    for number in range(5):
+        (folder / f"d{number}").mkdir()
+    boundary = reach(WRITE, Fence(deny_read=(str(secret),)))
+    await said(table, "touch ran", boundary, folder)
+    (folder / "ran").unlink()
+    os.link(secret, folder / "d4" / "twin")
+    with pytest.raises(SandboxUnavailable, match=r"more than 3 folders, so nothing was run; remove some of those, or"):
+        await said(table, "touch ran", boundary, folder)
+    assert not (folder / "ran").exists()
+
+
 # ---- what is protected ---------------------------------------------------------------------------------
 
 

@@ -245,6 +245,74 @@ async def test_dead_daemons_do_not_stay_as_zombies(
             await asyncio.sleep(0.01)
 
 
+async def test_nothing_hides_behind_a_parent_that_dies_while_the_tree_is_read(
+    table: ProcessTable,
+    command: Callable[..., Command],
+    survivors: Callable[[str], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its children become ours then, and ours were listed before. On a busy machine that is a matter of luck."""
+    monkeypatch.setattr("spindle.process.is_ours", True)  # as in the command, which inherits orphans
+    live = await start(table, command("setsid sleep 86397.5 & sleep 86397.5"))
+    async with asyncio.timeout(20):
+        while len(survivors("86397.5")) < 3:
+            await asyncio.sleep(0.01)
+    listed = kill._children
+
+    def children(pid: int) -> list[int]:
+        found = listed(pid)
+        while pid == os.getpid() and not kill.is_over(live.running.pid):
+            time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(kill, "_children", children)
+    table.kill_all()
+    left = survivors("86397.5")
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+GIVES_UP = """
+import asyncio, os, sys, time
+from spindle.process import kill
+from spindle.process.table import Command, ProcessTable
+from spindle.protocol.clock import SystemClock
+from spindle.workspace.shell import Shell
+
+async def main():
+    shell = Shell("bash", "/bin/bash")
+    table = ProcessTable(clock=SystemClock(), shell=shell, environment=dict(os.environ), home=sys.argv[1])
+    stubborn = "trap '' TERM; echo begun; while :; do sleep 86397.75; done"
+    argv = table.shell_argv(f'(setsid sh -c "{stubborn}" &); sleep 86397.75', login=False)
+    begun = asyncio.Event()
+    await table.start(
+        Command(argv=argv, cwd=sys.argv[1], boundary=None),
+        session_id=1, call_id="c1", on_output=lambda _: begun.set(), on_exit=lambda _: None,
+    )
+    await begun.wait()
+    kill._MAX_PASSES = 0  # as if it forked faster than we can kill
+    await table.aclose() if sys.argv[2] == "closed" else table.kill_all()
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_what_could_not_be_killed_in_time_is_ended_after_us(
+    tmp_path: Path, survivors: Callable[[str], list[int]], how: str
+) -> None:
+    environment = {**os.environ, "SPINDLE_TEST_MARK": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", GIVES_UP, str(tmp_path), how], env=environment, check=True, timeout=50)
+    deadline = time.monotonic() + 20
+    while (left := survivors("86397.75")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
 def test_a_signal_reaches_parents_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a shell whose command has died goes on with its next line before it hears of the signal itself."""
     told: list[int] = []

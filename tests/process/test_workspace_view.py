@@ -120,8 +120,9 @@ async def test_nothing_of_the_home_is_seen_but_toolchains_and_the_workspace(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_no_link_and_no_other_name_leads_to_what_is_hidden(
-    mode: str, table: ProcessTable, draw: Draw, person: Path
+    mode: str, table: ProcessTable, draw: Draw, person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("spindle.policy.deny.MAX_FOLDERS", 1 << 30)  # however much others have in /tmp
     work, key = person / "src/mine", person / ".ssh/id_ed25519"
     (work / "to-key").symlink_to(key)
     (work / "to-home").symlink_to(person)

@@ -200,7 +200,10 @@ async def test_a_page_ends_with_the_models_budget(bench: Bench):
 
 
 @pytest.mark.parametrize("sandbox", ["read-only", "workspace-write"])
-async def test_denied_files_are_not_searched_under_any_name(bench: Bench, sandbox: str):
+async def test_denied_files_are_not_searched_under_any_name(
+    bench: Bench, sandbox: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("spindle.policy.deny.MAX_FOLDERS", 1 << 30)  # however much others have in /tmp
     bench.sandbox = SandboxPolicy(mode=sandbox)  # pyright: ignore[reportArgumentType]
     bench.fence = Fence(deny_read=("secret*",))
     make(bench.folder, {"secret.txt": "needle\n", "secrets/f": "needle\n", "open.txt": "needle\n"})

@@ -157,7 +157,7 @@ def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
             if folders_left < 0:
                 raise SandboxUnavailable(
                     f"a file that deny_read names has several names, and looking for them below {folder} takes more "
-                    f"than {MAX_FOLDERS} folders, so nothing was run"
+                    f"than {MAX_FOLDERS} folders, so nothing was run; remove some of those, or the file's other names"
                 )
             for name in names:
                 try:

@@ -113,30 +113,38 @@ def signal_tree(leaders: Collection[int], mark: Mark, number: int, *, spare: Col
             _send(pid, number)
 
 
-def kill_tree(leaders: Collection[int], mark: Mark) -> None:
+def kill_tree(leaders: Collection[int], mark: Mark) -> bool:
     """SIGKILL until nothing of the commands is left. Bounded: about a tenth of a second against a fork bomb.
 
-    `leaders` are those nobody has reaped yet; a number that was reaped may belong to someone else by now.
+    `leaders` are those nobody has reaped yet; a number that was reaped may belong to someone else by now. False when
+    something may be left.
     """
     # The group first: one call that none of its members can run away from, while the list below is out of date as soon
     # as it is made. A new fork inherits parent, session and mark, so some later pass finds it.
     for leader in leaders:
         _send_group(leader, signal.SIGKILL)
         _send(leader, signal.SIGKILL)
+    is_done = False
+    dead: set[int] = set()
     for _ in range(_MAX_PASSES):
-        alive = [pid for pid in members(leaders, mark) if not is_over(pid)]
+        found = members(leaders, mark)
+        alive = [pid for pid in found if not is_over(pid)]
         for pid in alive:
             _send(pid, signal.SIGKILL)
-        if not alive:
+        # Who dies while a pass reads the tree hides its children from that pass: they have become ours, and our own
+        # children were listed before. So only a pass that meets none but those who were dead before it proves anything.
+        if is_done := not alive and dead.issuperset(found):
             break
-        time.sleep(_PASS_PAUSE_S)
+        dead = set(found).difference(alive)
+        if alive:
+            time.sleep(_PASS_PAUSE_S)
     reap_orphans()
+    return is_done
 
 
-def kill_leftovers(mark: Mark) -> None:
-    """End what finished commands left in the background."""
-    if members((), mark):
-        kill_tree((), mark)
+def kill_leftovers(mark: Mark) -> bool:
+    """End what finished commands left in the background; False when something may be left."""
+    return not members((), mark) or kill_tree((), mark)
 
 
 def members(leaders: Collection[int], mark: Mark) -> list[int]:

@@ -118,20 +118,21 @@ class Launcher:
         await asyncio.gather(*self._login.cancel(), return_exceptions=True)
         everything = kill.Mark(self._mark)
         # Without a watchdog every command had a launcher, whose namespace took along what it left behind.
+        is_done = True
         if self._running:
-            await stop_all(tuple(self._running), everything)
+            is_done = await stop_all(tuple(self._running), everything)
         elif self._watchdog is not None:
-            kill.kill_leftovers(everything)
-        self._tidy()
+            is_done = kill.kill_leftovers(everything)
+        self._tidy(is_done=is_done)
 
     def kill_all(self) -> None:
         """The same without waiting for anything: this process is about to end."""
         self._login.cancel()
         leaders = {one.pid for one in self._running if one.exit_code is None and not one.is_left_alone}
-        kill.kill_tree(leaders, kill.Mark(self._mark))
+        is_done = kill.kill_tree(leaders, kill.Mark(self._mark))
         for running in tuple(self._running):
             self._running.pop(running)()
-        self._tidy()
+        self._tidy(is_done=is_done)
 
     def let_go(self) -> None:
         """Take away at once what the sandboxes of finished commands needed."""
@@ -139,11 +140,12 @@ class Launcher:
             release()
         self._lingering, self._lingering_longer = [], []
 
-    def _tidy(self) -> None:
+    def _tidy(self, *, is_done: bool) -> None:
+        """`is_done`: nothing that was started is left. Else the watchdog stays, and ends it after us."""
         self.let_go()
         kill.reap_orphans()
         placeholders_of(self._home).close()
-        if self._watchdog is not None:
+        if self._watchdog is not None and is_done:
             self._watchdog.close()
             self._watchdog = None
 

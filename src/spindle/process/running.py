@@ -213,8 +213,11 @@ def _ignore(data: bytes) -> None:
     """What listens when nothing comes any more."""
 
 
-async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
-    """End several programs at once, with everything that carries `mark`: a chance to tidy up, then SIGKILL."""
+async def stop_all(running: Sequence[Running], mark: kill.Mark) -> bool:
+    """End several programs at once, with everything that carries `mark`: a chance to tidy up, then SIGKILL.
+
+    False when something may be left.
+    """
     leaders = {one.pid for one in running if one.exit_code is None}
     launchers = {one.pid for one in running if one._spec.launch.has_launcher}
     ends = [one.finished for one in running]
@@ -224,7 +227,8 @@ async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
         # A launcher is spared: it is the parent of its namespace, and the kernel would kill all in it at once.
         kill.signal_tree(leaders, mark, signal.SIGTERM, spare=launchers)
         await asyncio.wait(ends, timeout=_GRACE_S)
-    kill.kill_tree({one.pid for one in running if one.exit_code is None}, mark)
+    is_done = kill.kill_tree({one.pid for one in running if one.exit_code is None}, mark)
     await asyncio.wait(ends, timeout=_KILL_WAIT_S)
     for one in running:
         one._give_up()
+    return is_done
