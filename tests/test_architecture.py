@@ -746,6 +746,28 @@ def test_the_sandbox_command_loads_little_more_than_the_fence(
     assert "spindle.protocol.events" not in ours
 
 
+def test_schemas_are_written_without_the_server_they_describe(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """An SDK waits for them before its first real request."""
+    done = subprocess.run(
+        [*spindle_cmd, "app-server", "generate-json-schema", "--out", str(tmp_path / "schemas")],
+        env={**environment, **REPORTS_IMPORTS},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    loaded = reported_imports(done.stderr)
+    assert done.returncode == 0 and "spindle.frontends.app_server.schema_files" in loaded
+    assert loaded.isdisjoint({"asyncio", "msgspec.inspect", "spindle.frontends.app_server.registry"})
+    assert {package_of(name) for name in loaded if name.startswith("spindle.")} <= {
+        "__main__",
+        "errors",
+        "frontends",
+        "protocol",
+    }
+
+
 if __name__ == "__main__":
     for name, path in sorted(modules().items(), key=lambda entry: -line_count(entry[1])):
         print(f"{line_count(path):5} {name}")

@@ -37,7 +37,7 @@ def first_cells(page: str, heading: str) -> str:
     return "\n".join(line.split("|")[1] for line in part.splitlines() if line.startswith("| "))
 
 
-@pytest.mark.parametrize("name", ["config-docs", "cli-docs"])
+@pytest.mark.parametrize("name", ["config-docs", "cli-docs", "protocol-schemas"])
 def test_what_is_generated_is_in_step(name: str) -> None:
     script = REPOSITORY / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=30)

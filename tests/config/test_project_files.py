@@ -122,6 +122,27 @@ def test_a_trusted_project_file_may_tighten_only(setup: Setup, user: str, projec
 
 
 @pytest.mark.parametrize(
+    ("user", "project", "asked"),
+    [
+        ('"on-request"', "{ granular = { rules = true } }", ["rules"]),
+        ("{ granular = { rules = true, request_permissions = true } }", "{ granular = { rules = false } }", ["request_permissions"]),
+        ("{ granular = { rules = true } }", "{ granular = { rules = true, request_permissions = true } }", ["rules"]),
+        ("{ granular = { rules = true } }", '"on-request"', ["rules"]),
+        ("{ granular = { rules = true } }", '"untrusted"', ["rules"]),
+        ("{ granular = { rules = true } }", '"never"', ["rules"]),
+    ],
+)  # fmt: skip
+def test_a_project_file_opens_no_kind_of_question_that_the_user_has_closed(
+    setup: Setup, user: str, project: str, asked: list[str]
+):
+    setup.user(f"approval_policy = {user}\n{setup.trust()}")
+    setup.write("repo/.codex/config.toml", f"approval_policy = {project}")
+    config = setup.load()
+    assert config.approval_policy == "on-request" and config.granular is not None
+    assert [kind for kind in config.granular.__struct_fields__ if getattr(config.granular, kind)] == asked
+
+
+@pytest.mark.parametrize(
     ("user", "project", "field", "expected"),
     [
         ('[shell_environment_policy]\nexclude = ["AWS_*"]', "[shell_environment_policy]\nexclude = []", "environment", None),

@@ -242,9 +242,11 @@ def test_refusals_say_why() -> None:
 
 
 def test_a_question_tells_the_rule_that_asks_or_the_danger() -> None:
-    assert decide("git push", prompt("git", "push", justification="ask Ann first")) == Ask(reason="ask Ann first")
+    assert decide("git push", prompt("git", "push", justification="ask Ann first")) == Ask(
+        kinds=("rules",), reason="ask Ann first"
+    )
     assert decide("git push", prompt("git", "push")) == Ask(
-        reason="a rule asks before commands that begin with git push"
+        kinds=("rules",), reason="a rule asks before commands that begin with git push"
     )
     assert decide("ls; rm -rf build") == Ask(reason="the command may destroy files or work")
 

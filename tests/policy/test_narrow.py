@@ -14,6 +14,7 @@ from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import (
     APPROVAL_POLICIES,
     STRICT_TO_LOOSE,
+    Granular,
     PathRule,
     PermissionProfile,
     SandboxPolicy,
@@ -140,3 +141,21 @@ def test_what_only_a_dropped_root_kept_read_only_is_not_set_free(tmp_path: Path)
     assert not boundary_of(limit, cwd=home, env={}, home="").may_write(hooks)
     result = narrowed_sandbox(own, home, limit, home)
     assert not boundary_of(result, cwd=home, env={}, home="").may_write(hooks)
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "expected"),
+    [
+        (None, None, None),
+        (Granular(rules=True), None, Granular(rules=True)),
+        (None, Granular(rules=True), Granular(rules=True)),
+        (Granular(rules=True), Granular(mcp_elicitations=True), Granular()),
+    ],
+)
+def test_what_one_of_them_does_not_let_be_asked_is_not_asked(
+    own: Granular | None, limit: Granular | None, expected: Granular | None
+) -> None:
+    one, other = (
+        ThreadSettings(cwd="/", model="m", model_provider="p", granular=granular) for granular in (own, limit)
+    )
+    assert narrowed(one, other).granular == expected

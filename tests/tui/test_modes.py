@@ -46,6 +46,7 @@ def stops(modes: Modes) -> list[str]:
         ("", {"approval_policy": "never"}, LOOSE),  # to be asked is stricter
         ("", {"approval_policy": "never", "sandbox_mode": "danger-full-access"}, STRICT),
         ("[spindle.tui]\ncycle_permissions = false", {}, STRICT),
+        ("", {"approval_policy": {"granular": {"rules": True}}}, STRICT),  # it would be asked more
     ],
 )
 def test_auto_edit_is_left_out_where_it_changes_nothing_or_loosens_what_was_fixed(

@@ -133,7 +133,10 @@ class Conversation:
             summary=settings.summary,
             personality=settings.personality,
             sandbox=settings.sandbox.mode if is_new_sandbox else self.options.sandbox,
-            approval_policy=settings.approval_policy if asks else self.options.approval_policy,
+            # A granular one is the configuration's own, and holds there too.
+            approval_policy=(
+                settings.approval_policy if asks and settings.granular is None else self.options.approval_policy
+            ),
         )
 
     # ---- turns ---------------------------------------------------------------------------------

@@ -17,12 +17,14 @@ from spindle.policy.narrow import narrowed_sandbox
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, is_below, protected_paths
 from spindle.protocol.clock import Clock
 from spindle.protocol.quote import visible
-from spindle.protocol.settings import APPROVAL_POLICIES, STRICT_TO_LOOSE, SandboxPolicy
+from spindle.protocol.settings import STRICT_TO_LOOSE, ApprovalPolicy, Granular, SandboxPolicy, read_approval
 from spindle.thread.history import History
 from spindle.thread.seal import Sealer
 
 if TYPE_CHECKING:
     from spindle.thread.reading import RolloutData
+
+_Approval = tuple[ApprovalPolicy, Granular | None]
 
 
 class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +65,11 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
         """What the record changes of the configuration; the flags say what the caller left to it."""
         changes: dict[str, Any] = {}
         left: list[str] = []
-        if approval and (policy := self._approval(config)) is not None:
-            changes["approval_policy"] = policy if self.is_ours else _stricter(policy, config.approval_policy)
-            if changes["approval_policy"] != policy:
-                left.append(f"approval policy {policy}")
+        if approval and (recorded := self._approval(config)) is not None:
+            kept = recorded if self.is_ours else _stricter(recorded, (config.approval_policy, config.granular))
+            changes["approval_policy"], changes["granular"] = kept
+            if kept != recorded:
+                left.append(f"approval policy {recorded[0]}")
         if sandbox and (wanted := self._sandbox(config)) is not None:
             kept = wanted if self.is_ours else narrowed_sandbox(wanted, config.cwd, config.sandbox, config.cwd)
             changes["sandbox"] = kept
@@ -78,11 +81,13 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
             changes["warnings"] = [*config.warnings, _not_taken(self.thread_id, left)]
         return changes
 
-    def _approval(self, config: Config) -> str | None:
-        policy, allowed = self.context.get("approval_policy"), config.allowed_approval_policies
-        if policy not in APPROVAL_POLICIES or (allowed is not None and policy not in allowed):
+    def _approval(self, config: Config) -> _Approval | None:
+        allowed = config.allowed_approval_policies
+        try:
+            policy, granular = read_approval(self.context.get("approval_policy"))
+        except ConfigError:
             return None
-        return policy
+        return None if allowed is not None and policy not in allowed else (policy, granular)
 
     def _sandbox(self, config: Config) -> SandboxPolicy | None:
         if config.sandbox.permissions is not None:
@@ -105,8 +110,10 @@ def _is_further_in(real: str, present: str, protected: tuple[str, ...]) -> bool:
     return not any(is_below(real, os.path.realpath(kept)) for kept in protected_paths(present, protected))
 
 
-def _stricter(one: str, other: str) -> str:
-    return min(one, other, key=STRICT_TO_LOOSE.index)
+def _stricter(recorded: _Approval, present: _Approval) -> _Approval:
+    (one, granular), (other, limit) = recorded, present
+    policy = one if STRICT_TO_LOOSE.index(one) <= STRICT_TO_LOOSE.index(other) else other
+    return policy, limit.within(granular) if limit is not None else granular
 
 
 def _not_taken(thread_id: str, left: list[str]) -> str:

@@ -28,6 +28,7 @@ def settings_from(config: Config, model: str) -> ThreadSettings:
         model=model,
         model_provider=config.provider.id,
         approval_policy=config.approval_policy,
+        granular=config.granular,
         sandbox=config.sandbox,
         effort=config.model_reasoning_effort,
         summary=config.model_reasoning_summary,

@@ -71,6 +71,7 @@ def _reviewer_config(config: Config, settings: ThreadSettings) -> Config:
         cwd=settings.cwd,
         model=settings.model,
         approval_policy=settings.approval_policy,
+        granular=settings.granular,
         sandbox=settings.sandbox,
         features={**config.features, "collab": False},
         agent_roles={},

@@ -209,6 +209,7 @@ def _build(
         "base_instructions": _instructions(merged),
         "compact_prompt": _compact_prompt(merged),
         "approval_policy": policies.approval,
+        "granular": policies.granular,
         "sandbox": policies.sandbox,
         "workspace_write": policies.workspace_write,
         "allowed_approval_policies": policies.allowed_approval,

@@ -10,7 +10,7 @@ import msgspec
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
 from spindle.errors import ConfigError
-from spindle.protocol.settings import SandboxPolicy
+from spindle.protocol.settings import Granular, SandboxPolicy, read_approval
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +42,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     approval: Any
     sandbox: SandboxPolicy
     workspace_write: SandboxPolicy
+    granular: Granular | None = None
     allowed_approval: tuple[str, ...] | None = None
     allowed_sandbox: tuple[str, ...] | None = None
 
@@ -67,9 +68,7 @@ def resolve_policies(
     warnings: list[str],
 ) -> Policies:
     """`profile` is the permission profile that takes the place of `sandbox_mode`, if one does."""
-    approval: Any = merged.get("approval_policy", defaults[0])
-    if isinstance(approval, dict):
-        approval = "on-request"
+    approval, granular = read_approval(merged.get("approval_policy", defaults[0]))
     if headless:
         # Nobody is there to answer, whatever the files say.
         approval = "never"
@@ -92,6 +91,7 @@ def resolve_policies(
         approval=approval,
         sandbox=sandbox,
         workspace_write=workspace_write,
+        granular=granular,
         allowed_approval=limits.approval_policies,
         allowed_sandbox=limits.sandbox_modes,
     )

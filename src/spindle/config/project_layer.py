@@ -13,7 +13,7 @@ from spindle.config.kinds import Layer
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
 from spindle.policy.ownership import foreign_owner
-from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
+from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE, read_approval
 from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, shown
 from spindle.workspace.git import find_root
 
@@ -103,7 +103,7 @@ def drop_loosening(
     default_approval, default_sandbox = defaults
     policy = layer.values.get("approval_policy")
     own_policy = users.get("approval_policy", default_approval)
-    if policy is not None and _rank(policy) > _rank(own_policy):
+    if policy is not None and _asks_less(policy, own_policy):
         _drop(layer, ("approval_policy",), layer.values, warnings)
     if uses_profile and "sandbox_mode" in layer.values:
         _drop(layer, ("sandbox_mode",), layer.values, warnings)
@@ -197,9 +197,12 @@ def _drop_loosening_role(
         _drop(layer, ("agents", name, "config_file"), role, warnings)
 
 
-def _rank(policy: Any) -> int:
-    # A `granular` table is read as on-request.
-    return STRICT_TO_LOOSE.index(policy if isinstance(policy, str) else "on-request")
+def _asks_less(policy: Any, own: Any) -> bool:
+    """Does it allow more than the user's: less is asked, or asked what the user wants to be refused?"""
+    (name, granular), (own_name, own_granular) = read_approval(policy), read_approval(own)
+    if own_granular is not None and (granular is None or granular.within(own_granular) != granular):
+        return True
+    return STRICT_TO_LOOSE.index(name) > STRICT_TO_LOOSE.index(own_name)
 
 
 def _drop(layer: Layer, path: tuple[str, ...], values: dict[str, Any], warnings: list[str]) -> None:

@@ -35,6 +35,7 @@ def config_for_agent(config: Config, settings: ThreadSettings, role: AgentRole |
         cwd=settings.cwd,
         model=settings.model,
         approval_policy=settings.approval_policy,
+        granular=settings.granular,
         sandbox=settings.sandbox,
         developer_instructions="\n\n".join(part for part in told if part),
         notify=(),  # a person hears when their own turn is done

@@ -11,7 +11,7 @@ from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import Prices
-from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
+from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Granular, Personality, SandboxPolicy
 
 if TYPE_CHECKING:
     from spindle.model.prices import PriceList
@@ -226,6 +226,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     approval_policy: ApprovalPolicy = "on-request"
     """When a person is asked before something runs."""
+    granular: Granular | None = None
+    """Which kinds of question may be asked; None = all."""
     sandbox: SandboxPolicy = SandboxPolicy()
     """What commands and patches can reach."""
     workspace_write: SandboxPolicy = SandboxPolicy(mode="workspace-write")

@@ -234,6 +234,7 @@ class Briefing:
             cwd=settings.cwd,
             shell=options.shell_name,
             approval_policy=settings.approval_policy,
+            granular=settings.granular,
             sandbox=settings.sandbox,
             roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
             protected=options.protected,

@@ -11,13 +11,13 @@ import msgspec
 from spindle.errors import ConfigError, SpindleError
 from spindle.protocol.ops import OverrideTurnContext, UserTurn
 from spindle.protocol.settings import (
-    APPROVAL_POLICIES,
     PERSONALITIES,
     SUMMARIES,
     Allowed,
     CollaborationMode,
     SandboxPolicy,
     ThreadSettings,
+    read_approval,
 )
 
 
@@ -53,7 +53,7 @@ def apply_op(
     if op.cwd is not None:
         changes["cwd"] = _folder(op.cwd)
     if op.approval_policy is not None:
-        changes["approval_policy"] = one_of("approval policy", op.approval_policy, APPROVAL_POLICIES)
+        changes["approval_policy"], changes["granular"] = read_approval(op.approval_policy)
     if op.sandbox_policy is not None:
         changes["sandbox"] = _sandbox(op.sandbox_policy, settings.sandbox)
     if op.model is not None:

@@ -258,14 +258,14 @@ APP_SERVER = Command(
         Command(
             name="generate-json-schema",
             summary="write the JSON Schemas of the protocol",
-            run="app_server.command:run",
+            run="app_server.schema_files:run",
             usage=("--out DIR",),
             options=_OUT,
         ),
         Command(
             name="generate-ts",
             summary="write the TypeScript types of the protocol",
-            run="app_server.command:run",
+            run="app_server.schema_files:run",
             usage=("--out DIR",),
             options=_OUT,
         ),

@@ -21,7 +21,7 @@ from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
 from spindle.policy.safe import is_installed
 from spindle.policy.sandbox import Boundary, absolute, is_below
-from spindle.policy.verdicts import Allow, Ask, Decision, Refuse, Verdict
+from spindle.policy.verdicts import Allow, Ask, Decision, Kind, Refuse, Verdict
 from spindle.policy.words import Part
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
@@ -103,12 +103,21 @@ def decide_command(
         return Refuse(
             message=f"`{shell_join(argv)}` rejected: approval is required by policy, but the approval policy is never"
         )
+    sandboxed_if_approved = is_confined and not wants_out and circumstances.sandbox_available
     is_any_planted = any(verdict.is_ruled_in_vain or circumstances.is_planted(verdict.part[0]) for verdict in asking)
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
-        sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
+        kinds=_kinds(asking, leaves_sandbox=is_confined and not sandboxed_if_approved),
+        sandboxed_if_approved=sandboxed_if_approved,
         prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule, circumstances),
     )
+
+
+def _kinds(asking: Sequence[Verdict], *, leaves_sandbox: bool) -> tuple[Kind, ...]:
+    """A rule asks, or something else does; a way out of the sandbox is a question of its own, whoever asks."""
+    rules: tuple[Kind, ...] = ("rules",) if any(verdict.rule for verdict in asking) else ()
+    is_more = leaves_sandbox or not all(verdict.rule for verdict in asking)
+    return (*rules, "sandbox_approval") if is_more else rules
 
 
 class _Judge:
@@ -333,7 +342,7 @@ def decide_tool(
         return Allow(sandboxed=False)
     if policy == "never":
         return Refuse(message=f"{name} rejected: approval is needed for this tool, but the approval policy is never")
-    return Ask(reason=None if is_read_only else "the server does not say that this tool only reads")
+    return Ask(kinds=(), reason=None if is_read_only else "the server does not say that this tool only reads")
 
 
 def _cannot_escalate(policy: ApprovalPolicy) -> str:

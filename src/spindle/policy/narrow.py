@@ -20,9 +20,10 @@ def narrowed(settings: ThreadSettings, limit: ThreadSettings) -> ThreadSettings:
     """The settings, cut to what `limit` allows; the same object if they allow no more than that."""
     sandbox = narrowed_sandbox(settings.sandbox, settings.cwd, limit.sandbox, limit.cwd)
     approval = min(settings.approval_policy, limit.approval_policy, key=STRICT_TO_LOOSE.index)
-    if (sandbox, approval) == (settings.sandbox, settings.approval_policy):
+    granular = limit.granular.within(settings.granular) if limit.granular is not None else settings.granular
+    if (sandbox, approval, granular) == (settings.sandbox, settings.approval_policy, settings.granular):
         return settings
-    return msgspec.structs.replace(settings, sandbox=sandbox, approval_policy=approval)
+    return msgspec.structs.replace(settings, sandbox=sandbox, approval_policy=approval, granular=granular)
 
 
 def narrowed_sandbox(own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str) -> SandboxPolicy:

@@ -17,8 +17,15 @@ class Allow(msgspec.Struct, frozen=True, kw_only=True):
     sandboxed: bool
 
 
+Kind = Literal["sandbox_approval", "rules", "request_permissions"]
+"""A kind of question that settings can refuse without asking; the names are those of `Granular`."""
+
+
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A person must say yes first. `sandboxed_if_approved` is how it then runs."""
+
+    kinds: tuple[Kind, ...] = ("sandbox_approval",)
+    """Each of these must be one that may be asked."""
 
     reason: str | None = None
     sandboxed_if_approved: bool = True

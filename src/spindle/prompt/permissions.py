@@ -8,7 +8,7 @@ from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, developer_message, encode_json
 from spindle.protocol.origin import defused_name
 from spindle.protocol.quote import visible
-from spindle.protocol.settings import PermissionProfile, SandboxPolicy
+from spindle.protocol.settings import Granular, PermissionProfile, SandboxPolicy
 
 MAX_BYTES = 6 * 1024
 MAX_PREFIXES = 100
@@ -18,6 +18,15 @@ PROTECTED = (".git", ".codex", ".agents", ".vscode", ".envrc", ".husky")
 
 _NARROW = "the workspace, the system's folders, language toolchains and their caches"
 """What can be read where that is not everything."""
+
+_KINDS = {
+    "sandbox_approval": "commands that want out of the sandbox or may destroy something, and patches outside of the "
+    "writable folders. Do not set `sandbox_permissions`",
+    "rules": "commands about which a rule wants the user to be asked",
+    "request_permissions": "what the tool of that name asks for",
+    "mcp_elicitations": "questions that MCP servers put to the user",
+}
+"""The kinds of question that there are, for a model."""
 
 _OPEN, _CLOSE = "<permissions instructions>", "</permissions instructions>"
 
@@ -30,11 +39,15 @@ def permissions_message(
     approved_prefixes: Iterable[Sequence[str]] = (),
     protected: Sequence[str] = PROTECTED,
     reads_everything: bool = True,
+    granular: Granular | None = None,
 ) -> Item:
     """`roots` are the writable roots in order; they are named only where the sandbox has such."""
-    fixed = [_sandbox_part(sandbox, protected, reads_everything), text(f"approval_{approval_policy.replace('-', '_')}")]
+    approvals = text(f"approval_{approval_policy.replace('-', '_')}")
+    if granular is not None:
+        approvals = _granular_part(granular, approvals)
+    fixed = [_sandbox_part(sandbox, protected, reads_everything), approvals]
     roots_part = _roots_part(roots) if sandbox.mode == "workspace-write" else ""
-    if approval_policy == "on-request":
+    if approval_policy == "on-request" and (granular is None or granular.sandbox_approval):
         room = MAX_BYTES - len("\n".join((_OPEN, *fixed, roots_part, _CLOSE)).encode()) - 1
         fixed[1] += _prefix_list(approved_prefixes, room)
     parts = [_OPEN, *fixed, *([roots_part] if roots_part else []), _CLOSE]
@@ -77,6 +90,15 @@ def _fill(template: str, filled: Mapping[str, str]) -> str:
     for mark, value in filled.items():
         template = template.replace(mark, value)
     return template
+
+
+def _granular_part(granular: Granular, approvals: str) -> str:
+    """What may be asked, and what gets a no at once; how to ask for a way out only where that can be asked."""
+    refused = [f"- `{kind}`: {about}" for kind, about in _KINDS.items() if kind in granular.refused]
+    if not refused:
+        return approvals
+    said = text("approval_granular") + "\n" + "\n".join(refused)
+    return f"{approvals}\n\n{said}" if granular.sandbox_approval else said
 
 
 def _roots_part(roots: Sequence[str]) -> str:

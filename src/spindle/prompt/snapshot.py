@@ -16,7 +16,7 @@ from spindle.prompt.environment import environment_message
 from spindle.prompt.modes import mode_message, mode_text, model_switch_message, personality_message
 from spindle.prompt.permissions import PROTECTED, permissions_message
 from spindle.protocol.items import Item, developer_message
-from spindle.protocol.settings import APPROVAL_POLICIES, CollaborationMode, SandboxPolicy
+from spindle.protocol.settings import CollaborationMode, Granular, SandboxPolicy, approval_to_wire, read_approval
 
 Prefixes = tuple[tuple[str, ...], ...]
 
@@ -27,6 +27,7 @@ class ContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     shell: str = "bash"
     approval_policy: str = "on-request"
+    granular: Granular | None = None
     sandbox: SandboxPolicy = SandboxPolicy()
     roots: tuple[str, ...] = ()
     """The writable roots of the sandbox, in order."""
@@ -99,7 +100,7 @@ def context_changes(old: ContextSnapshot | None, new: ContextSnapshot) -> list[I
 
 
 def _permissions_differ(old: ContextSnapshot, new: ContextSnapshot) -> bool:
-    if (old.approval_policy, old.sandbox) != (new.approval_policy, new.sandbox):
+    if (old.approval_policy, old.granular, old.sandbox) != (new.approval_policy, new.granular, new.sandbox):
         return True
     if new.approval_policy != "on-request" or None in (old.approved_prefixes, new.approved_prefixes):
         return False
@@ -134,6 +135,7 @@ def _permissions(snapshot: ContextSnapshot) -> Item:
         approved_prefixes=snapshot.approved_prefixes or (),
         protected=snapshot.protected,
         reads_everything=snapshot.reads_everything,
+        granular=snapshot.granular,
     )
 
 
@@ -165,7 +167,7 @@ def turn_context_payload(
         "cwd": snapshot.cwd,
         "current_date": snapshot.current_date,
         "timezone": snapshot.timezone,
-        "approval_policy": snapshot.approval_policy,
+        "approval_policy": approval_to_wire(snapshot.approval_policy, snapshot.granular),
         "sandbox_policy": snapshot.sandbox.to_wire(),
         "model": snapshot.model,
         "personality": snapshot.personality,
@@ -191,10 +193,11 @@ def turn_context_payload(
 
 def snapshot_from_turn_context(payload: dict[str, Any]) -> ContextSnapshot | None:
     """What the last recorded turn told the model; None when the line cannot be understood."""
-    cwd, policy = payload.get("cwd"), payload.get("approval_policy")
-    if not isinstance(cwd, str) or policy not in APPROVAL_POLICIES:
+    cwd = payload.get("cwd")
+    if not isinstance(cwd, str):
         return None
     try:
+        policy, granular = read_approval(payload.get("approval_policy"))
         sandbox = SandboxPolicy.from_wire(payload.get("sandbox_policy"))
     except ConfigError:
         return None
@@ -202,6 +205,7 @@ def snapshot_from_turn_context(payload: dict[str, Any]) -> ContextSnapshot | Non
     return ContextSnapshot(
         cwd=cwd,
         approval_policy=policy,
+        granular=granular,
         sandbox=sandbox,
         model=_text_or_none(payload.get("model")),
         personality=_text_or_none(payload.get("personality")),

@@ -34,7 +34,7 @@ class ConfigureSession(Op, frozen=True, kw_only=True, tag="configure_session"):
     provider: dict[str, Any] | None = None
     """A whole provider table given inline (older clients)."""
     cwd: str | None = None
-    approval_policy: str | None = None
+    approval_policy: str | dict[str, Any] | None = None
     sandbox_policy: Any = None
     effort: str | None = None
     summary: str | None = None
@@ -63,7 +63,7 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
 
     items: list[dict[str, Any]]
     cwd: str | None = None
-    approval_policy: str | None = None
+    approval_policy: str | dict[str, Any] | None = None
     sandbox_policy: Any = None
     model: str | None = None
     model_provider: str | None = None
@@ -94,7 +94,7 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     """Change the settings of later turns. Nothing is recorded until one starts."""
 
     cwd: str | None = None
-    approval_policy: str | None = None
+    approval_policy: str | dict[str, Any] | None = None
     sandbox_policy: Any = None
     model: str | None = None
     model_provider: str | None = None

@@ -22,6 +22,50 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 SUMMARIES = ("auto", "concise", "detailed", "none")
 
 
+class Granular(msgspec.Struct, frozen=True, kw_only=True):
+    """Which kinds of question may be put to a person; the others get a no at once. What is not named is a no."""
+
+    sandbox_approval: bool = False
+    """Commands that want out of the sandbox or may destroy, patches outside of the writable folders."""
+    rules: bool = False
+    """What a rule wants to be asked about."""
+    skill_approval: bool = False
+    """There is no such question: scripts of skills are commands like others."""
+    request_permissions: bool = False
+    """The tool of that name."""
+    mcp_elicitations: bool = False
+    """What MCP servers ask by themselves."""
+
+    @property
+    def refused(self) -> list[str]:
+        return [kind for kind in self.__struct_fields__ if not getattr(self, kind)]
+
+    def within(self, other: Granular | None) -> Granular:
+        """Only what both let be asked."""
+        both = {
+            kind: getattr(self, kind) and (other is None or getattr(other, kind)) for kind in self.__struct_fields__
+        }
+        return Granular(**both)
+
+
+def read_approval(value: Any) -> tuple[ApprovalPolicy, Granular | None]:
+    """A policy as people and clients write it: a name, or `{"granular": {…}}`, which is on-request with less to be
+    asked. Raises ConfigError."""
+    if isinstance(value, dict):
+        try:
+            return "on-request", msgspec.convert(value["granular"], Granular)
+        except (KeyError, msgspec.ValidationError) as error:
+            why = str(error) if isinstance(error, msgspec.ValidationError) else "`granular` is missing"
+            raise ConfigError(f"the approval policy is no table that says what may be asked: {why}") from error
+    if value not in APPROVAL_POLICIES:
+        raise ConfigError(f"unknown approval policy {value!r}; use one of {', '.join(APPROVAL_POLICIES)}")
+    return value, None
+
+
+def approval_to_wire(policy: str, granular: Granular | None) -> str | dict[str, Any]:
+    return policy if granular is None or policy != "on-request" else {"granular": msgspec.to_builtins(granular)}
+
+
 Access = Literal["deny", "write", "read"]
 ACCESSES: tuple[Access, ...] = ("deny", "write", "read")
 """What a permission profile says of a path; of two that name the same one, the earlier counts."""
@@ -197,6 +241,8 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     model_provider: str
     approval_policy: ApprovalPolicy = "on-request"
+    granular: Granular | None = None
+    """What is asked under that policy; None = everything."""
     sandbox: SandboxPolicy = SandboxPolicy()
     effort: str | None = None
     summary: str = "auto"
@@ -204,6 +250,11 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     personality: Personality = "pragmatic"
     collaboration_mode: CollaborationMode = CollaborationMode()
     service_tier: str | None = None
+
+    @property
+    def approval(self) -> str | dict[str, Any]:
+        """The approval policy as it is written."""
+        return approval_to_wire(self.approval_policy, self.granular)
 
 
 class Allowed(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ class FunctionCall(Matter):
 
     def decide(self) -> Decision:
         # Whatever the policy: that is about commands and patches. Where nobody can be asked, the tool does not ask.
-        return Ask()
+        return Ask(kinds=())
 
     def key(self, ask: Ask) -> object:
         return "function", self._name, encode_payload(self._arguments)

@@ -84,7 +84,11 @@ class MorePermissions(Matter):
         return self.site.drawn  # else what is given now would be given in another sandbox than what is given next
 
     def decide(self) -> Decision:
-        return Refuse(message=_NEVER) if self.site.settings.approval_policy == "never" else Ask()
+        return (
+            Refuse(message=_NEVER)
+            if self.site.settings.approval_policy == "never"
+            else Ask(kinds=("request_permissions",))
+        )
 
     def key(self, ask: Ask) -> object:
         return TOOL, self._wish

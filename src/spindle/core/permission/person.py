@@ -33,7 +33,9 @@ class CallPerson:
         return answer.content or {}
 
     async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
-        if self._site.settings.approval_policy == "never" or not self._approvals.is_attended:
+        settings = self._site.settings
+        is_refused = settings.granular is not None and not settings.granular.mcp_elicitations
+        if settings.approval_policy == "never" or is_refused or not self._approvals.is_attended:
             return {"action": "decline"}
         from spindle.mcp.forms import CleanForm  # only for those who have MCP servers
         from spindle.protocol.tool_servers import ElicitationRequest  # likewise

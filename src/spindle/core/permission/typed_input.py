@@ -102,7 +102,9 @@ class TypedLine(Command):
             reasons.append("it may destroy files or work")
         if reasons:
             return Ask(
-                reason=f"the model types this into `{shown}`: {reasons[0]}", sandboxed_if_approved=self._is_fenced
+                kinds=("rules", "sandbox_approval") if verdicts else ("sandbox_approval",),
+                reason=f"the model types this into `{shown}`: {reasons[0]}",
+                sandboxed_if_approved=self._is_fenced,
             )
         return Allow(sandboxed=self._is_fenced)
 

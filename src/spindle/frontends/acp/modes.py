@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from spindle.config.schema import Config
 from spindle.frontends.json_rpc import INVALID_PARAMS, RpcError
 from spindle.protocol.ops import OverrideTurnContext
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import ThreadSettings, approval_to_wire
 
 
 class Mode(NamedTuple):
@@ -62,7 +62,7 @@ def change(mode_id: str, config: Config) -> OverrideTurnContext:
     # What the user configured for the mode comes with it: other folders, the network.
     is_workspace = mode.sandbox == "workspace-write"
     return OverrideTurnContext(
-        approval_policy=mode.approval,
+        approval_policy=approval_to_wire(mode.approval, config.granular),
         sandbox_policy=config.workspace_write.to_wire() if is_workspace else {"type": mode.sandbox},
         collaboration_mode={"mode": mode.collaboration},
     )

@@ -1,4 +1,4 @@
-"""`spindle app-server`: one client over stdio; or the schemas of what it speaks."""
+"""`spindle app-server`: one client over stdio, or many over sockets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from spindle.frontends.token_file import read_token
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    if len(parsed.command) > 1:
-        return _generate(parsed.command[1], parsed.value("out"))
     listen = parsed.value("listen") or "stdio://"
     if listen != "stdio://" and not listen.startswith(("ws://", "unix://")):
         raise UsageError(f"--listen {listen}: use stdio://, unix://PATH or ws://HOST:PORT")
@@ -47,16 +45,6 @@ async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token
     signals = Signals(ended.set)
     await websocket.serve(Server(config, parsed), host, port, token, ended)
     return 128 + (signals.caught or 0)
-
-
-def _generate(what: str, folder: str | None) -> int:
-    if folder is None:
-        raise UsageError(f"{what} needs --out DIR")
-    from spindle.frontends.app_server.schemas import write_json_schemas, write_typescript  # not to serve
-
-    names = write_json_schemas(folder) if what == "generate-json-schema" else write_typescript(folder)
-    print(f"{len(names)} file{'s' if len(names) > 1 else ''} written to {folder}")
-    return 0
 
 
 async def serve(config: Config, parsed: Parsed) -> int:

@@ -9,7 +9,6 @@ import msgspec
 
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
-    AskForApproval,
     CommandItem,
     ContextCompactionItem,
     EnteredReviewModeItem,
@@ -150,11 +149,6 @@ def sandbox_of(policy: settings.SandboxPolicy) -> SandboxPolicy:
     wire = policy.to_wire()
     wire["type"] = _MODES[wire["type"]]
     return msgspec.convert({camel(name): value for name, value in wire.items()}, SandboxPolicy)
-
-
-def approval_name(policy: AskForApproval | None) -> str | None:
-    """The policy by name. A finer one, `{"granular": …}`, asks about everything it could ask about."""
-    return "on-request" if isinstance(policy, dict) else policy
 
 
 def _snake(name: str) -> str:

@@ -75,7 +75,7 @@ UserInput = TextInput | ImageInput | LocalImageInput | SkillInput | MentionInput
 
 ApprovalName = Literal["untrusted", "on-failure", "on-request", "never"]
 AskForApproval = ApprovalName | dict[str, Any]
-"""A policy by name; `{"granular": …}` is taken as on-request."""
+"""A policy by name, or `{"granular": {…}}`: on-request, but only these kinds of question are asked."""
 SandboxMode = Literal["read-only", "workspace-write", "danger-full-access"]
 
 

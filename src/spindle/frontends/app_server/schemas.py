@@ -1,24 +1,19 @@
-"""JSON Schemas and TypeScript of everything the app-server says and takes, made from the structs themselves."""
+"""JSON Schemas of everything the app-server says and takes, made from the structs themselves.
+
+Making them means loading every method, and takes several times as long as writing them. So `scripts/protocol-schemas`
+keeps them in a file, which `schema_files` reads, and a test sees that they are the same.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from spindle.errors import SpindleError
 from spindle.frontends.app_server.connection import InitializeParams, InitializeResult
 from spindle.frontends.app_server.notifications import Note, kinds_of
 from spindle.frontends.app_server.registry import METHODS
 from spindle.frontends.app_server.server_requests import Ask
-
-Schema = dict[str, Any]
-_REF = "#/$defs/{name}"
-BUNDLE = "app_server.schemas.json"
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def all_shapes() -> dict[str, Any]:
@@ -43,129 +38,20 @@ def _title(method: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def write_json_schemas(folder: str) -> list[str]:
-    """One file per shape, one with all of them, and in `v2` the params of methods as Codex writes them. Gives the
-    names."""
+def bundle() -> bytes:
+    """The file that holds all of them, and says what each is for."""
     shapes = all_shapes()
-    schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
-    named = dict(zip(shapes, schemas, strict=True))
-    files = {f"{name}.json": _page(name, schema, definitions) for name, schema in named.items()}
-    for name in (f"{_title(method)}Params" for method in METHODS):
-        # SDKs look there for the members of a request, and for no reference to them.
-        unfolded = definitions.get(named[name].get("$ref", "").removeprefix("#/$defs/"), named[name])
-        files[f"v2/{name}.json"] = _page(name, unfolded, definitions)
-    files[BUNDLE] = {
-        "$schema": _DRAFT,
-        "methods": {
-            name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"}
-            for name in ("initialize", *METHODS)
-        },
+    schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template="#/$defs/{name}")
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "methods": {name: _both(name) for name in ("initialize", *METHODS)},
         "notifications": {name: f"{_title(name)}Notification" for name in kinds_of(Note)},
-        "serverRequests": {
-            name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"} for name in kinds_of(Ask)
-        },
-        "shapes": named,
+        "serverRequests": {name: _both(name) for name in kinds_of(Ask)},
+        "shapes": dict(zip(shapes, schemas, strict=True)),
         "$defs": definitions,
     }
-    _write(folder, {name: msgspec.json.format(msgspec.json.encode(schema), indent=2) for name, schema in files.items()})
-    return list(files)
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2)
 
 
-def _page(name: str, schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    return {"$schema": _DRAFT, **_with_definitions(schema, definitions), "title": name}
-
-
-def _with_definitions(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The schema with the definitions it needs."""
-    needed: dict[str, Schema] = {}
-    waiting = [schema]
-    while waiting:
-        for name in _references(waiting.pop()):
-            if name not in needed:
-                needed[name] = definitions[name]
-                waiting.append(definitions[name])
-    return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
-
-
-def _references(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        found = [value["$ref"].removeprefix("#/$defs/")] if isinstance(value.get("$ref"), str) else []
-        return found + [name for entry in value.values() for name in _references(entry)]
-    return [name for entry in value for name in _references(entry)] if isinstance(value, list) else []
-
-
-# ---- TypeScript ------------------------------------------------------------------------------------
-
-
-def write_typescript(folder: str) -> list[str]:
-    """One module with a type per shape. Gives its name."""
-    shapes = all_shapes()
-    schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
-    lines = ["// Made by `spindle app-server generate-ts`.", ""]
-    lines += [f"export type {name} = {typescript(schema)};" for name, schema in sorted(definitions.items())]
-    lines += [
-        f"export type {name} = {typescript(schema)};"
-        for name, schema in sorted(zip(shapes, schemas, strict=True))
-        if name not in definitions
-    ]
-    _write(folder, {"index.ts": ("\n".join(lines) + "\n").encode()})
-    return ["index.ts"]
-
-
-def typescript(schema: Schema) -> str:
-    """The type that a schema describes."""
-    match schema:
-        case {"$ref": str(reference)}:
-            return reference.removeprefix("#/$defs/")
-        case {"enum": [*values]}:
-            return " | ".join(msgspec.json.encode(value).decode() for value in values)
-        case {"const": value}:
-            return msgspec.json.encode(value).decode()
-        case {"anyOf": [*options]} | {"oneOf": [*options]}:
-            return " | ".join(dict.fromkeys(map(typescript, options)))
-        case {"type": "array"}:
-            return f"Array<{typescript(schema.get('items', {}))}>"
-        case {"type": "object", "properties": {**properties}}:
-            required = schema.get("required", ())
-            members = [
-                f"{_member(name)}{'' if name in required else '?'}: {typescript(kind)}"
-                for name, kind in properties.items()
-            ]
-            return "{ " + ", ".join(members) + " }" if members else "Record<string, never>"
-        case {"type": "object"}:
-            inner = schema.get("additionalProperties")
-            return f"{{ [key: string]: {typescript(inner) if isinstance(inner, dict) else 'unknown'} }}"
-        case {"type": str(kind)}:
-            return {"integer": "number", "number": "number", "null": "null", "boolean": "boolean"}.get(kind, kind)
-        case _:
-            return "unknown"
-
-
-def _member(name: str) -> str:
-    return name if name.isidentifier() else msgspec.json.encode(name).decode()
-
-
-def _write(folder: str, files: Mapping[str, bytes]) -> None:
-    try:
-        os.makedirs(folder, exist_ok=True)
-        for name, content in files.items():
-            # Not through links: the agent may have worked in that folder.
-            inner, _, base = name.rpartition("/")
-            place = _opened(folder, inner)
-            try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(base, flags, 0o666, dir_fd=place), "wb") as file:
-                    file.write(content)
-            finally:
-                os.close(place)
-    except OSError as error:
-        raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def _opened(folder: str, inner: str) -> int:
-    """The folder, or one in it that is made if it is not there."""
-    if not inner:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(f"{folder}/{inner}")
-    return os.open(f"{folder}/{inner}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _both(name: str) -> dict[str, str]:
+    return {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"}

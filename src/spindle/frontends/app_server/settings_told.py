@@ -40,7 +40,7 @@ def shown(present: settings.ThreadSettings) -> ThreadSettings:
     profile = present.sandbox.permissions
     return ThreadSettings(
         cwd=present.cwd,
-        approval_policy=present.approval_policy,
+        approval_policy=present.approval,  # pyright: ignore[reportArgumentType]
         sandbox_policy=sandbox_of(present.sandbox),
         active_permission_profile=None if profile is None else ActivePermissionProfile(id=profile.name),
         model=present.model,

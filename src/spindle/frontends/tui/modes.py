@@ -72,7 +72,7 @@ class Modes:
             self.mode = PLAN if given == PLAN else DEFAULT
         if op.approval_policy is None and op.sandbox_policy is None:
             return
-        approval = op.approval_policy or self._now.approval
+        approval = op.approval_policy if isinstance(op.approval_policy, str) else self._now.approval
         sandbox = SandboxPolicy.from_wire(op.sandbox_policy) if op.sandbox_policy is not None else self._now.sandbox
         self._now, self._before = Permissions(approval, sandbox), None
         if self.mode == AUTO_EDIT:
@@ -89,6 +89,8 @@ class Modes:
             return False
         if now.sandbox.permissions is not None:
             return False  # a permission profile is a choice of its own
+        if config.granular is not None:
+            return False  # and so is what may be asked
         loosens_approval = STRICT_TO_LOOSE.index(wanted.approval) > STRICT_TO_LOOSE.index(now.approval)
         order = _MODES_STRICT_TO_LOOSE
         loosens_sandbox = order.index(wanted.sandbox.mode) > order.index(now.sandbox.mode)

@@ -9,7 +9,7 @@ import msgspec
 from spindle.api.door import SessionRequest, open_thread
 from spindle.api.taking_over import RecordedTurn
 from spindle.config.schema import Config
-from spindle.frontends.app_server.items import approval_name, sandbox_of
+from spindle.frontends.app_server.items import sandbox_of
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method
 from spindle.frontends.app_server.notifications import ThreadStarted
@@ -160,7 +160,7 @@ def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
         "model": params.model,
         "model_provider": params.model_provider,
         "service_tier": params.service_tier,
-        "approval_policy": approval_name(params.approval_policy),
+        "approval_policy": params.approval_policy,
         "sandbox_mode": params.sandbox,
         "default_permissions": params.permissions,
         "developer_instructions": params.developer_instructions,
@@ -244,7 +244,7 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
         service_tier=present.service_tier,
         cwd=present.cwd,
         instruction_sources=docs.sources,
-        approval_policy=present.approval_policy,
+        approval_policy=present.approval,  # pyright: ignore[reportArgumentType]
         sandbox=sandbox_of(present.sandbox),
         active_permission_profile=(
             ActivePermissionProfile(id=present.sandbox.permissions.name)

@@ -74,6 +74,7 @@ async def _thread_beside(call: Call, thread: LoadedThread) -> LoadedThread:
         cwd=now.cwd,
         model=now.model,
         approval_policy=now.approval_policy,
+        granular=now.granular,
         sandbox=now.sandbox,
         model_reasoning_effort=now.effort,
         provider=thread.config.providers.get(now.model_provider, thread.config.provider),

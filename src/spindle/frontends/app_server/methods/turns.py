@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire, tool_output_of
+from spindle.frontends.app_server.items import input_to_items, sandbox_to_wire, tool_output_of
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, ToolOutput, Turn, UserInput, Wire
@@ -118,7 +118,7 @@ def _started(thread: LoadedThread, op: UserTurn) -> After:
 def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) -> dict[str, Any]:
     """The settings a request changes, for this turn and later ones."""
     config = thread.config
-    policy = approval_name(params.approval_policy)
+    policy = params.approval_policy
     sandbox = None if params.sandbox_policy is None else sandbox_to_wire(params.sandbox_policy)
     if params.permissions is not None:
         if sandbox is not None:
@@ -126,8 +126,9 @@ def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) 
         named = {"default_permissions": params.permissions}
         cwd = params.cwd or thread.live.settings.cwd
         sandbox = config_from(call.server.parsed, cwd=cwd, config=named).sandbox.to_wire()
-    if policy is not None and policy not in (config.allowed_approval_policies or (policy,)):
-        raise RpcError(f"the approval policy {policy} is not allowed here by the administrator")
+    name = "on-request" if isinstance(policy, dict) else policy
+    if name is not None and name not in (config.allowed_approval_policies or (name,)):
+        raise RpcError(f"the approval policy {name} is not allowed here by the administrator")
     if sandbox is not None and sandbox["type"] not in (config.allowed_sandbox_modes or (sandbox["type"],)):
         raise RpcError(f"the sandbox mode {sandbox['type']} is not allowed here by the administrator")
     given = {

@@ -85,7 +85,11 @@ async def choose(desk: Desk, argument: str) -> None:
 
 def is_in_force(preset: Preset, settings: ThreadSettings) -> bool:
     sandbox = settings.sandbox
-    return (sandbox.mode, settings.approval_policy) == (preset.mode, preset.approval) and sandbox.permissions is None
+    return (
+        (sandbox.mode, settings.approval_policy) == (preset.mode, preset.approval)
+        and sandbox.permissions is None
+        and settings.granular is None
+    )
 
 
 def why_not(preset: Preset, config: Config) -> str:

@@ -76,6 +76,9 @@ def permission_words(settings: ThreadSettings) -> str:
         "on-failure": "you are asked when the sandbox stops something",
         "never": "you are never asked",
     }[settings.approval_policy]
+    if settings.granular is not None:
+        refused = settings.granular.refused
+        asked += f"; a no without asking: {', '.join(refused)}" if refused else ""
     return f"{sandbox_line(settings.sandbox)}; {settings.approval_policy}: {asked}"
 
 

@@ -74,6 +74,7 @@ def going_on(config: Config, settings: ThreadSettings | None, *, in_folder: bool
         model=settings.model,
         model_reasoning_effort=settings.effort,
         approval_policy=settings.approval_policy,
+        granular=settings.granular,
         sandbox=settings.sandbox,
         personality=settings.personality,
     )
