@@ -22,10 +22,6 @@ _NOBODY = (
     "rejected: approval is needed for this, and nobody can be asked in this run; do without it, or say in your answer "
     "what is needed"
 )
-_NOT_ASKED = (
-    "rejected: approval is needed for this, and the approval policy is granular with {} = false, so the user is not "
-    "asked; do without it, or say in your answer what is needed"
-)
 
 
 class CallPermission(Kinds):
@@ -55,7 +51,7 @@ class CallPermission(Kinds):
                 case Allow(sandboxed=sandboxed):
                     return Permit(sandboxed=sandboxed)
                 case Ask() as ask:
-                    self._refuse_unasked(ask)
+                    self.refuse_unasked(ask)
             granted = self._approvals.grants.cover(matter.grants(ask, "session"), matter.boundary)
             if granted and matter.may_be_remembered(ask):
                 return matter.permit(ask)
@@ -74,13 +70,6 @@ class CallPermission(Kinds):
         if not answer.is_yes:
             raise _refused(matter, answer)
         return matter.permit(ask, answer)
-
-    def _refuse_unasked(self, ask: Ask) -> None:
-        """Settings may refuse a kind of question at once; then neither an earlier yes nor a hook counts."""
-        granular = self._site.settings.granular
-        refused = [kind for kind in ask.kinds if kind in granular.refused] if granular is not None else []
-        if refused:
-            raise Rejected(_NOT_ASKED.format(refused[0]))
 
     async def _is_given(self, key: object, reason: str | None) -> bool:
         """A hook says yes in a person's place. Each is asked once about a thing; raises Rejected when one says no."""

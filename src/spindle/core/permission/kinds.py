@@ -13,12 +13,18 @@ from spindle.core.permission.commands import CommandRetry
 from spindle.core.permission.matter import Matter
 from spindle.core.permission.patches import PatchRetry, PatchWrite
 from spindle.errors import Rejected
+from spindle.policy.verdicts import Ask
 from spindle.tools.tool import Permit
 
 if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
     from spindle.policy.widening import Given, Wish
     from spindle.process.command import Command
+
+_NOT_ASKED = (
+    "rejected: approval is needed for this, and the approval policy is granular with {} = false, so the user is not "
+    "asked; do without it, or say in your answer what is needed"
+)
 
 
 class Kinds(ABC):
@@ -31,6 +37,13 @@ class Kinds(ABC):
     @abstractmethod
     async def obtain(self, matter: Matter) -> Permit:
         """A yes to it. Raises Rejected for a no."""
+
+    def refuse_unasked(self, ask: Ask) -> None:
+        """Settings may refuse a kind of question at once; then neither an earlier yes nor a hook counts."""
+        granular = self._site.settings.granular
+        refused = [kind for kind in ask.kinds if kind in granular.refused] if granular is not None else []
+        if refused:
+            raise Rejected(_NOT_ASKED.format(refused[0]))
 
     async def typing(self, chars: str, *, session_id: int, command: Command) -> None:
         from spindle.core.permission.typed_input import INTERRUPT, TypedInput  # only for programs outside of a sandbox
