@@ -19,7 +19,7 @@ from spindle.frontends.token_file import read_token
 
 def run(parsed: Parsed, words: list[str]) -> int:
     if len(parsed.command) > 1:
-        return _generate(parsed.command[1], parsed.value("out"))
+        return _generate(parsed.command[1], parsed)
     listen = parsed.value("listen") or "stdio://"
     if listen != "stdio://" and not listen.startswith(("ws://", "unix://")):
         raise UsageError(f"--listen {listen}: use stdio://, unix://PATH or ws://HOST:PORT")
@@ -34,8 +34,11 @@ def run(parsed: Parsed, words: list[str]) -> int:
     from spindle.frontends.app_server import websocket  # few listen
 
     host, port = websocket.address_of(listen, may_be_remote=parsed.flag("allow_remote"))
+    from spindle.frontends.page_file import check_named  # few listen
+
     if (token_file := parsed.value("token_file")) is None:
         raise UsageError("ws:// needs --token-file FILE: clients must send its content as `Authorization: Bearer …`")
+    check_named(token_file, config)
     return asyncio.run(serve_many(config, parsed, host, port, read_token(token_file)))
 
 
@@ -49,12 +52,14 @@ async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token
     return 128 + (signals.caught or 0)
 
 
-def _generate(what: str, folder: str | None) -> int:
-    if folder is None:
+def _generate(what: str, parsed: Parsed) -> int:
+    if (folder := parsed.value("out")) is None:
         raise UsageError(f"{what} needs --out DIR")
+    from spindle.config.agent_reach import widest_reach  # the same
     from spindle.frontends.app_server.schemas import write_json_schemas, write_typescript  # not to serve
 
-    names = write_json_schemas(folder) if what == "generate-json-schema" else write_typescript(folder)
+    reach = widest_reach(config_from(parsed))
+    names = write_json_schemas(folder, reach) if what == "generate-json-schema" else write_typescript(folder, reach)
     print(f"{len(names)} file{'s' if len(names) > 1 else ''} written to {folder}")
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,8 @@ from spindle.frontends.app_server.connection import InitializeParams, Initialize
 from spindle.frontends.app_server.notifications import Note, kinds_of
 from spindle.frontends.app_server.registry import METHODS
 from spindle.frontends.app_server.server_requests import Ask
+from spindle.policy.reach import Reach
+from spindle.workspace.output_file import OutputFile, check_way
 
 Schema = dict[str, Any]
 _REF = "#/$defs/{name}"
@@ -43,7 +44,7 @@ def _title(method: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def write_json_schemas(folder: str) -> list[str]:
+def write_json_schemas(folder: str, reach: Reach) -> list[str]:
     """One file per shape, one with all of them, and in `v2` the params of methods as Codex writes them. Gives the
     names."""
     shapes = all_shapes()
@@ -67,7 +68,8 @@ def write_json_schemas(folder: str) -> list[str]:
         "shapes": named,
         "$defs": definitions,
     }
-    _write(folder, {name: msgspec.json.format(msgspec.json.encode(schema), indent=2) for name, schema in files.items()})
+    texts = {name: msgspec.json.format(msgspec.json.encode(schema), indent=2) for name, schema in files.items()}
+    _write(folder, texts, reach)
     return list(files)
 
 
@@ -97,7 +99,7 @@ def _references(value: Any) -> list[str]:
 # ---- TypeScript ------------------------------------------------------------------------------------
 
 
-def write_typescript(folder: str) -> list[str]:
+def write_typescript(folder: str, reach: Reach) -> list[str]:
     """One module with a type per shape. Gives its name."""
     shapes = all_shapes()
     schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
@@ -108,7 +110,7 @@ def write_typescript(folder: str) -> list[str]:
         for name, schema in sorted(zip(shapes, schemas, strict=True))
         if name not in definitions
     ]
-    _write(folder, {"index.ts": ("\n".join(lines) + "\n").encode()})
+    _write(folder, {"index.ts": ("\n".join(lines) + "\n").encode()}, reach)
     return ["index.ts"]
 
 
@@ -145,27 +147,17 @@ def _member(name: str) -> str:
     return name if name.isidentifier() else msgspec.json.encode(name).decode()
 
 
-def _write(folder: str, files: Mapping[str, bytes]) -> None:
+def _write(folder: str, files: Mapping[str, bytes], reach: Reach) -> None:
+    """Not through links of the agent's, which may have worked in that folder."""
     try:
-        os.makedirs(folder, exist_ok=True)
+        check_way(folder, reach)
+        for inner in sorted({os.path.dirname(name) for name in files}):
+            os.makedirs(f"{folder}/{inner}", exist_ok=True)
         for name, content in files.items():
-            # Not through links: the agent may have worked in that folder.
-            inner, _, base = name.rpartition("/")
-            place = _opened(folder, inner)
+            output = OutputFile(f"{folder}/{name}", reach=reach)
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(base, flags, 0o666, dir_fd=place), "wb") as file:
-                    file.write(content)
+                output.write(content)
             finally:
-                os.close(place)
+                output.close()
     except OSError as error:
         raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def _opened(folder: str, inner: str) -> int:
-    """The folder, or one in it that is made if it is not there."""
-    if not inner:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(f"{folder}/{inner}")
-    return os.open(f"{folder}/{inner}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
