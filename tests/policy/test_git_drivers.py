@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -78,6 +80,9 @@ def may_run(script: str, cwd: Path) -> bool:
         ('[diff "x"]\ntextconv={evil}\n', "* diff=x\n", "git show"),
         ('[diff "x"]\ntextconv={evil}\n', "* diff=x\n", "git log -p"),
         ('[diff "x"]\ncommand={evil}\n', "* diff=x\n", "git diff"),
+        ('[diff ""]\ncommand={evil}\n', "* diff=\n", "git diff"),
+        ('[diff ""]\ntextconv={evil}\n', "* diff=\n", "git log -p"),
+        ("[diff.]\ncommand={evil}\n", "* diff=\n", "git diff"),
         ('[filter "x"]\nclean={evil}\n', "* filter=x\n", "git diff"),
         ('[filter "x"]\nprocess={evil}\n', "* filter=x\n", "git diff"),
         ("[include]\npath=../more\n", "", "git diff"),
@@ -119,6 +124,24 @@ def test_a_partial_clone_that_names_a_program(tree: Path, evil: Path) -> None:
     assert may_run("git diff", tree)
 
 
+@pytest.mark.parametrize("makes_lazy", ["promisor", "partialclonefilter"])
+def test_row4_what_a_partial_clone_fetches_by_is_found_wherever_it_is_named(tree: Path, makes_lazy: str) -> None:
+    """Old versions of git cannot be told not to fetch, so here they are not told."""
+    git(tree, "config", "protocol.allow", "always")
+    git(tree, "config", f"remote.o.{makes_lazy}", {"promisor": "true"}.get(makes_lazy, "blob:none"))
+    assert not may_run("git show", tree)
+    evil = f"ext::touch {tree.parent}/ran"
+    for folder, text in (("remotes", f"URL: {evil}\n"), ("branches", f"{evil}\n")):
+        (tree / ".git" / folder).mkdir(exist_ok=True)
+        (tree / ".git" / folder / "o").write_text(text)
+        missing = git(tree, "rev-parse", "HEAD:f")
+        (tree / f".git/objects/{missing[:2]}/{missing[2:]}").unlink(missing_ok=True)
+        subprocess.run(["git", "show"], cwd=tree, capture_output=True, check=False)
+        assert (tree.parent / "ran").exists() and may_run("git show", tree)
+        (tree.parent / "ran").unlink()
+        (tree / ".git" / folder / "o").unlink()
+
+
 def signed(tree: Path) -> str:
     return SIGNED.format(tree=git(tree, "write-tree"))
 
@@ -155,6 +178,161 @@ def test_a_submodule_that_names_a_program(tree: Path, evil: Path, version: str) 
     (inner / "g").write_text("2\n")
     assert runs_evil("git status", tree)
     assert may_run("git status", tree)
+
+
+def inner_repository(folder: Path, evil: Path) -> str:
+    """With a filter of its own; its commit."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q", "-b", "main", ".")
+    (folder / "g").write_text("1\n")
+    git(folder, "add", "g")
+    git(folder, "commit", "-qm", "s")
+    (folder / ".gitattributes").write_text("* filter=x\n")
+    git(folder, "config", "filter.x.clean", str(evil))
+    (folder / "g").write_text("2\n")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def entry(mode: int, identity: str, name: str, *, length: int | None = None, is_not_there: bool = False) -> bytes:
+    """An entry of an index. `length` is what it says of its name."""
+    noted = len(name) if length is None else length
+    flags = struct.pack(">H", noted | 0x4000) + b"\x40\0" if is_not_there else struct.pack(">H", noted)
+    content = struct.pack(">10L", 0, 0, 0, 0, 0, 0, mode, 0, 0, 0) + bytes.fromhex(identity) + flags
+    return (content + name.encode()).ljust((len(content) + noted + 8) & ~7, b"\0")
+
+
+def write_index(tree: Path, *entries: bytes, version: int = 2, rest: bytes = b"") -> None:
+    content = b"DIRC" + struct.pack(">LL", version, len(entries)) + b"".join(entries) + rest
+    (tree / ".git/index").write_bytes(content + hashlib.sha1(content).digest())
+
+
+@pytest.mark.parametrize("script", ["git status", "git diff"])
+@pytest.mark.parametrize(
+    ("mode", "folder", "name", "length"),
+    [
+        (0o160000, "sub", "sub", None),
+        (0o160644, "sub", "sub", None),
+        (0o1160000, "sub", "sub", None),
+        (0o100160000, "sub", "sub", None),
+        (0o160000, "subq", "subqzz", 3),  # with a diff it comes to nothing, as the names do not fit
+        (0o160000, "../beside", "../beside", None),
+        (0o160000, "../beside", "{tree}/../beside", None),
+    ],
+)
+def test_row4_a_submodule_is_found_by_the_bits_that_git_looks_at(
+    tree: Path, evil: Path, script: str, mode: int, folder: str, name: str, length: int | None
+) -> None:
+    identity = inner_repository(tree / folder, evil)
+    rows = {"f": entry(0o100644, git(tree, "rev-parse", "HEAD:f"), "f")}
+    write_index(tree, *rows.values())
+    assert not may_run(script, tree)
+    name = name.replace("{tree}", str(tree))
+    rows[name] = entry(mode, identity, name, length=length)
+    write_index(tree, *(rows[key] for key in sorted(rows)))
+    assert (runs_evil(script, tree) or (length and script == "git diff")) and may_run(script, tree)
+
+
+def test_row4_a_folder_that_the_index_only_stands_for_hides_no_submodule(tree: Path, evil: Path) -> None:
+    (tree / "d").mkdir()
+    (tree / "d/x").write_text("1\n")
+    identity = inner_repository(tree.parent / "made", evil)
+    git(tree, "add", "d/x")
+    git(tree, "update-index", "--add", "--cacheinfo", f"160000,{identity},d/sub")
+    git(tree, "commit", "-qm", "d")
+    rows = entry(0o040000, git(tree, "rev-parse", "HEAD:d"), "d/", is_not_there=True)
+    rows += entry(0o100644, git(tree, "rev-parse", "HEAD:f"), "f")
+    shutil.rmtree(tree / "d")
+    with (tree / ".git/config").open("a") as file:
+        file.write("[core]\nsparseCheckout=true\nsparseCheckoutCone=true\n[index]\nsparse=true\n")
+    (tree / ".git/info").mkdir(exist_ok=True)
+    (tree / ".git/info/sparse-checkout").write_text("/*\n!/*/\n")
+    content = b"DIRC" + struct.pack(">LL", 3, 2) + rows + b"sdir\0\0\0\0"
+    (tree / ".git/index").write_bytes(content + hashlib.sha1(content).digest())
+    assert not runs_evil("git status", tree) and not may_run("git status", tree)  # as it should be: nothing is there
+    (tree / "d").mkdir()
+    (tree.parent / "made").rename(tree / "d/sub")
+    assert runs_evil("git status", tree) and may_run("git status", tree)
+
+
+def test_row4_a_submodule_under_a_name_that_another_file_has(tree: Path, evil: Path) -> None:
+    identity = inner_repository(tree / "sub", evil)
+    git(tree, "update-index", "--add", "--cacheinfo", f"100644,{git(tree, 'rev-parse', 'HEAD:f')},sub")
+    git(tree, "update-index", "--split-index")
+    assert not may_run("git status", tree)
+    git(tree, "update-index", "--cacheinfo", f"160000,{identity},sub")
+    assert runs_evil("git status", tree) and may_run("git status", tree)
+
+
+@pytest.mark.parametrize("kind", ["4", "split", "long", "later"])
+def test_an_index_of_an_ordinary_kind_is_looked_at_without_a_question(tree: Path, tmp_path: Path, kind: str) -> None:
+    if kind == "4":
+        git(tree, "update-index", "--index-version", "4")
+    elif kind == "split":
+        git(tree, "update-index", "--split-index")
+        (tree / "h").write_text("1\n")
+        git(tree, "add", "h")
+    elif kind == "later":
+        (tree / "h").write_text("1\n")
+        git(tree, "add", "-N", "h")
+    else:
+        tree = tmp_path / "long"
+        tree.mkdir()
+        git(tree, "init", "-q", "--object-format=sha256")
+        for name in ("a", "b" * 200):
+            (tree / name).write_text("1\n")
+        git(tree, "add", ".")
+    assert not may_run("git status", tree)
+    (tree / ".git/index").write_bytes((tree / ".git/index").read_bytes()[:40])
+    assert may_run("git status", tree)  # cut off: of what cannot be read nothing is known
+
+
+@pytest.mark.parametrize(
+    "name", ["config", "index", "refs", "objects", "commondir", ".git", "pointer", "cd", "workdir"]
+)
+def test_row4_a_name_that_leads_git_elsewhere_than_us_is_unclear(tree: Path, evil: Path, name: str) -> None:
+    """`/proc/self/cwd` is the folder of whoever asks."""
+    inner, script, here = tree / "sub", "cd sub && git diff", "/proc/self/cwd"
+    inner_repository(inner, evil)
+    folder, cwd = inner / ".git", tree
+    if name in ("config", "index", "refs", "objects"):
+        (folder / name).rename(inner / "moved")
+        (folder / name).symlink_to(f"{here}/moved")
+    elif name == "commondir":
+        shutil.copytree(folder, inner / "moved")
+        (folder / "commondir").write_text(f"{here}/moved\n")
+    elif name in (".git", "pointer"):
+        folder.rename(inner / "moved")
+        if name == ".git":
+            folder.symlink_to(f"{here}/moved")
+        else:
+            folder.write_text(f"gitdir: {here}/moved\n")
+    elif name == "cd":
+        script = f"cd {here}/sub && git diff"
+    else:
+        script, cwd = "git diff", Path(f"{here}/sub")
+    if name != "workdir":
+        assert runs_evil(script, tree) or name == "index"  # git diff may find the file's times unchanged
+    assert may_run(script, cwd)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "terminal"])
+def test_row4_settings_that_can_be_read_only_once_are_unclear(tree: Path, kind: str) -> None:
+    settings = tree / ".git/config"
+    settings.unlink()
+    if kind == "pipe":
+        os.mkfifo(settings)
+    else:
+        settings.symlink_to("/dev/stdin")
+    assert may_run("git diff", tree)
+
+
+def test_settings_of_the_null_device_and_links_to_files_are_no_question(tree: Path) -> None:
+    (tree / ".git/config").rename(tree.parent / "elsewhere")
+    (tree / ".git/config").symlink_to("../../elsewhere")
+    assert not may_run("git diff", tree)
+    (tree / ".git/config").unlink()
+    (tree / ".git/config").symlink_to("/dev/null")
+    assert not may_run("git diff", tree)
 
 
 def test_a_worktree_and_a_pointer(tree: Path, evil: Path) -> None:

@@ -359,3 +359,80 @@ def test_row_16_what_a_shell_would_make_of_later_words_is_not_what_the_rules_mea
 
 def test_row_16_a_program_found_by_a_pattern_is_not_the_one_that_a_rule_means() -> None:
     assert decide("./o* x", "./o*") == Allow(sandboxed=True)
+
+
+BUILTINS = [
+    ".",
+    "alias",
+    "bind",
+    "builtin",
+    "chdir",
+    "compgen",
+    "complete",
+    "declare",
+    "dirs",
+    "disown",
+    "enable",
+    "eval",
+    "exec",
+    "export",
+    "fc",
+    "getopts",
+    "hash",
+    "history",
+    "let",
+    "local",
+    "mapfile",
+    "popd",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "trap",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "zmodload",
+    "autoload",
+    "emulate",
+]
+"""What decides in a shell which program a later name is, where it runs, and with what."""
+LATER_WORDS = ("x", "-p /tmp/evil git", "git=/tmp/evil", "./evil", "PATH=/tmp/evil", "-f ./evil.so x", "000")
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+@pytest.mark.parametrize("later", LATER_WORDS)
+def test_row_2_what_changes_the_state_of_a_shell_is_not_offered_and_no_rule_reaches_behind_it(
+    name: str, later: str
+) -> None:
+    words = [name, *later.split()]
+
+    def decided(script: str, *prefixes: list[str]) -> Decision:
+        rules = RuleSet(tuple(Rule(pattern=tuple((word,) for word in prefix)) for prefix in prefixes))
+        circumstances = Circumstances(policy="on-request", sandbox=SandboxPolicy(mode="workspace-write"))
+        return decide_command(["bash", "-c", script], circumstances, rules=rules)
+
+    for count in range(1, len(words) + 1):
+        assert not offerable_prefix(words[:count], [words]), words[:count]
+    inside, git = Allow(sandboxed=True), ["git", "status"]
+    line = " ".join(words)
+    assert decided("git status", git) == Allow(sandboxed=False)  # that rule does let git out
+    is_alone = decided(line, [name])
+    assert is_alone == inside or isinstance(is_alone, Ask), "a rule for the name alone covers no words behind it"
+    # The person agreed to each of the two, and not to git being another program by then.
+    together = decided(f"{line}; git status", words, git)
+    assert together == inside or isinstance(together, Ask)
+
+
+def test_row_2_going_to_a_folder_is_no_change_of_what_names_mean() -> None:
+    rules = RuleSet((Rule(pattern=(("git",), ("status",))), Rule(pattern=(("cd",),))))
+    circumstances = Circumstances(policy="on-request", sandbox=SandboxPolicy(mode="workspace-write"))
+    decision = decide_command(["bash", "-c", "cd src && git status"], circumstances, rules=rules)
+    assert decision == Allow(sandboxed=False)

@@ -128,6 +128,19 @@ def test_08_a_compaction_brings_no_permissions_and_no_outputs() -> None:
     assert kept[-3:] == [known_output, said, opaque]
 
 
+def test_08_a_compaction_brings_back_no_context_that_is_over() -> None:
+    """Where one may write was told anew before it; what was true once would speak last."""
+    over = [
+        user_message("<environment_context>\n<cwd>/once</cwd>\n</environment_context>"),
+        user_message("# AGENTS.md instructions for /once\n\n<INSTRUCTIONS>\nonce\n</INSTRUCTIONS>"),
+        {"type": "message", "role": "developer", "content": part("input_text")},
+    ]
+    now = [user_message("<environment_context>\n<cwd>/now</cwd>\n</environment_context>")]
+    said = user_message("build it")
+    for returned in ([*over, said], [said, *over]):
+        assert remote_replacement(now, returned, [*over, said]) == [*now, said]
+
+
 # ---- row 9 -------------------------------------------------------------------------------------------
 
 ATTACKS = [

@@ -13,6 +13,8 @@ import pytest
 from fake_server import FakeServer, call, message, turn
 from fleet_made_up import make_run, usual_records
 from installed import Spindle
+from spindle.fleet.folder import FACTS, TASKS
+from spindle.frontends.app_server.schemas import BUNDLE
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import SandboxPolicy
@@ -139,6 +141,67 @@ def test_row_12_a_page_about_a_run_and_its_predictions_go_through_no_link_of_the
         assert done.code == 0 and not (spindle.workspace / "made").is_symlink(), done.err
         (spindle.workspace / "made").unlink()
         (spindle.workspace / "made").symlink_to(precious / "file")
+
+
+FOLDERS = {
+    "the folder": ("ln -s {precious} out", "out"),
+    "a folder on the way": ("ln -s {precious} way", "way/out"),
+    "back and forth": ("mkdir real; ln -s {precious} real/way", "real/way/../precious/out"),
+    "a chain": ("ln -s {precious} one; ln -s one two", "two"),
+    "nothing yet": ("ln -s {precious}/new out", "out"),
+}
+COMMANDS = {
+    "schemas": ("app-server", "generate-json-schema", "--out", "{out}"),
+    "types": ("app-server", "generate-ts", "-o", "{out}"),
+    "fleet": ("fleet", "run", "tasks.jsonl", "--out", "{out}"),
+    "token of the app server": ("app-server", "--listen", "ws://127.0.0.1:0", "--token-file", "{out}/token"),
+    "token of proto": ("proto", "--listen", "tcp://127.0.0.1:0", "--token-file", "{out}/token"),
+}
+
+
+@pytest.mark.parametrize("way", sorted(FOLDERS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_row_12_no_command_writes_into_a_folder_by_a_link_of_the_agents(
+    spindle: Spindle, precious: Path, command: str, way: str
+) -> None:
+    (spindle.workspace / "tasks.jsonl").write_text('{"id": "a", "prompt": "hi"}\n')
+    script, out = FOLDERS[way]
+    subprocess.run(["sh", "-c", script.format(precious=precious)], cwd=spindle.workspace, check=True)
+    done = spindle(*(word.format(out=out) for word in COMMANDS[command]), timeout=20)
+    assert done.code not in (0, None) and "is a link, which the agent could have made" in done.err, done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", ["schemas", "types", "fleet"])
+def test_row_12_what_lies_in_such_a_folder_is_replaced_and_not_written_through(
+    spindle: Spindle, server: FakeServer, precious: Path, command: str
+) -> None:
+    (spindle.workspace / "tasks.jsonl").write_text('{"id": "a", "prompt": "hi"}\n')
+    server.script(turn(message("fine")))
+    out = spindle.workspace / "out"
+    out.mkdir()
+    for name in ("index.ts", f"{FACTS}.new", "InitializeParams.json"):
+        (out / name).symlink_to(precious / "file")
+    for name in (BUNDLE, f"{TASKS}.new"):
+        os.link(precious / "file", out / name)
+    done = spindle(*(word.format(out="out") for word in COMMANDS[command]), timeout=50)
+    assert done.code == 0, done.err
+
+
+def test_row_12_a_pipe_among_the_schemas_is_not_waited_for(spindle: Spindle) -> None:
+    (spindle.workspace / "out").mkdir()
+    os.mkfifo(spindle.workspace / "out/index.ts")
+    done = spindle("app-server", "generate-ts", "-o", "out", timeout=20)
+    assert done.code == 1 and "it is no ordinary file, and the agent could have made it" in done.err
+
+
+def test_row_12_links_of_the_person_lead_such_commands_as_ever(spindle: Spindle, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for words in (("generate-ts", "-o", f"{tmp_path}/link/new"), ("generate-json-schema", "--out", "inside/deep")):
+        done = spindle("app-server", *words)
+        assert done.code == 0, done.err
+    assert (tmp_path / "real/new/index.ts").exists() and list((spindle.workspace / "inside/deep").iterdir())
 
 
 # ---- the file itself ---------------------------------------------------------------------------------

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessions import Driver, Start, of, outputs, run
-from spindle.model.scripted import calls, says
-from spindle.protocol.events import GrantAdded, TaskComplete
+from spindle.assembly import open_session
+from spindle.assembly.request import SessionRequest
+from spindle.config.load import load_config
+from spindle.core.permission.approvals import Answer, CallSite
+from spindle.core.permission.more import MorePermissions
+from spindle.model.scripted import ScriptedModel, calls, says
+from spindle.policy.approval import Ask
+from spindle.policy.sandbox import boundary_of
+from spindle.policy.widening import Widening
+from spindle.protocol.events import Error, GrantAdded, TaskComplete
 from spindle.protocol.ops import ResolveElicitation, RevokeGrant
 from spindle.protocol.tool_servers import ElicitationRequest
 
@@ -131,3 +141,73 @@ async def test_what_a_command_writes_where_it_was_let_can_be_undone(start: Start
     driver.submit(Undo())
     done = await driver.until(UndoCompleted)
     assert (done.success, (outside / "x").read_text()) == (True, "before\n")
+
+
+@pytest.fixture
+async def limited(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[..., Awaitable[Driver]]]:
+    """Opens a session on a machine whose administrator allows nothing but reading."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    drivers: list[Driver] = []
+
+    async def opened(*steps: Any) -> Driver:
+        flags = {"model": "m", "approval_policy": "on-request", "sandbox_mode": "read-only"}
+        env = {"CODEX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+        config = msgspec.structs.replace(
+            load_config(cwd=str(workspace), env=env, flags=flags, config=ON), allowed_sandbox_modes=("read-only",)
+        )
+        client = ScriptedModel(*steps)
+        request = SessionRequest(config=config, originator="test", client=client, source="exec")
+        drivers.append(Driver(await open_session(request), client))
+        return drivers[-1]
+
+    (tmp_path / "home").mkdir()
+    yield opened
+    for driver in drivers:
+        await driver.close()
+
+
+@pytest.mark.parametrize("network", [True, False])
+async def test_18_no_answer_gives_more_than_the_administrator_allows(
+    limited: Callable[..., Awaitable[Driver]], outside: Path, network: bool
+) -> None:
+    wish: dict[str, Any] = {"network": {"enabled": True}} if network else {"file_system": {"write": [str(outside)]}}
+    asks = calls("request_permissions", {"permissions": wish, "reason": "to build"}, "p1")
+    driver = await limited(asks, run(f"touch {outside}/now", "c1"), says("ok"))
+    assert await go(driver, say("approved_for_session")) == []
+    assert "the administrator of this machine allows no more" in answers(driver)["p1"]
+    assert not (outside / "now").exists()
+
+
+async def test_18_an_answer_that_names_a_part_is_held_to_the_limits_by_itself(
+    limited: Callable[..., Awaitable[Driver]], outside: Path
+) -> None:
+    """Whatever was let through to the question: what is given is judged when it is given."""
+    driver = await limited(says("ok"))
+    await driver.turn("go")
+    session = driver.session
+    site = CallSite(
+        sub_id="s",
+        call_id="p1",
+        turn_id="t",
+        settings=session.settings,
+        boundary=boundary_of(session.settings.sandbox, cwd=session.settings.cwd, env={}, home=""),
+        emit=lambda _: None,
+    )
+    wish = Widening(network=True, write=(str(outside),))
+    matter = MorePermissions(session.turns.approvals, site, wish, None)
+    matter.settle(Ask(), Answer(word="approved", content={"permissions": wish.to_wire()}))
+    assert matter.given.more == Widening()
+
+
+async def test_18_a_turn_that_goes_back_in_the_thread_keeps_to_the_limits(
+    limited: Callable[..., Awaitable[Driver]], outside: Path
+) -> None:
+    driver = await limited(says("one"), says("two"))
+    await driver.turn("Q1")
+    for change in ({"sandbox_policy": {"type": "danger-full-access"}}, {"sandbox_policy": {"type": "workspace-write"}}):
+        sub_id = driver.begin("Q2", last_response_id="resp-1", **change)
+        error = await driver.until(Error, sub_id=sub_id)
+        assert "not allowed here by the administrator" in error.message
+    assert len(driver.model.requests) == 1 and driver.session.settings.sandbox.mode == "read-only"

@@ -14,6 +14,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import BinaryIO
 
 import msgspec
@@ -73,7 +74,7 @@ def write_list(out: str, lines: Iterable[bytes]) -> tuple[str, int]:
 
     scratch, digest, count = f"{out}/{TASKS}.new", hashlib.sha256(), 0
     try:
-        with open(scratch, "wb") as file:
+        with _scratch_file(scratch) as file:
             for line in lines:
                 file.write(line + b"\n")
                 digest.update(line + b"\n")
@@ -89,12 +90,19 @@ def write_list(out: str, lines: Iterable[bytes]) -> tuple[str, int]:
 
 def write_facts(out: str, facts: Facts) -> None:
     scratch = f"{out}/{FACTS}.new"
-    with open(scratch, "wb") as file:
+    with _scratch_file(scratch) as file:
         file.write(msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n")
         file.flush()
         os.fsync(file.fileno())
     os.replace(scratch, f"{out}/{FACTS}")
     _sync_folder(out)
+
+
+def _scratch_file(path: str) -> BinaryIO:
+    """A new file, whatever was left there: a link under that name would lead the list of tasks into another file."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644), "wb")
 
 
 def task_line(task: Task) -> bytes:
@@ -149,6 +157,8 @@ class Book:
     def __init__(self, out: str) -> None:
         self.out = out
         os.makedirs(f"{out}/{FILES_OF_TASKS}", exist_ok=True)
+        if os.path.islink(f"{out}/{FILES_OF_TASKS}"):
+            raise CannotWrite(f"{out}/{FILES_OF_TASKS} is a link; the files of tasks must lie in the folder of the run")
         self._fds = {name: _open_for_lines(f"{out}/{name}") for name in (RESULTS, ATTEMPTS, SPEND)}
         self._synced: asyncio.Future[None] | None = None
         self._last_sync_s = 0.0

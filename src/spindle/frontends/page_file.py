@@ -1,4 +1,4 @@
-"""A file that a person names for what was said in a thread: a page, a document."""
+"""Files and folders that a person names for something of ours: a page, a document, the folder of a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from spindle.config.agent_reach import widest_reach
 from spindle.config.schema import Config
-from spindle.errors import ThreadError
-from spindle.workspace.output_file import OutputFile
+from spindle.errors import ThreadError, UsageError
+from spindle.workspace.output_file import OutputFile, check_way
 
 
 def write_page(content: bytes, path: str, load: Callable[[], Config], *, mode: int = 0o600) -> None:
@@ -24,3 +24,12 @@ def write_page(content: bytes, path: str, load: Callable[[], Config], *, mode: i
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ThreadError(f"the page cannot be written to {path}: {reason}") from error
+
+
+def check_named(path: str, config: Config) -> None:
+    """Raises UsageError where a link of the agent's leads to a file or folder that a person named for us to write."""
+    try:
+        check_way(path, widest_reach(config))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"nothing is written to {path}: {reason}") from error

@@ -73,12 +73,9 @@ def set_scene(project: str, home: str) -> None:
         with open(f"{project}/{name}", "w", encoding="utf-8") as file:
             file.write(content)
     try:
-        subprocess.run(
-            [find_installed("git") or "git", "init", "-q", project],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-        )
+        if (git := find_installed("git")) is None:
+            raise FileNotFoundError
+        subprocess.run([git, "init", "-q", project], check=True, stdin=subprocess.DEVNULL, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         os.makedirs(f"{project}/.git", exist_ok=True)  # no git here: the folder alone marks the project's root
 

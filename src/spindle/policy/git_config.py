@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
 
-from spindle.policy.git_find import OddRepository
+from spindle.policy.git_find import OddRepository, same_for_all
 
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 100
@@ -261,6 +262,8 @@ def _collect(file: str, env: Mapping[str, str], found: list[Entry], seen: dict[s
     if depth > _MOST_DEPTH or len(seen) > _MOST_FILES:
         raise OddRepository(f"{file} is included too deep")
     seen[file] = None
+    if os.path.islink(file):
+        same_for_all(file)
     try:
         text = _text(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -278,6 +281,8 @@ def _collect(file: str, env: Mapping[str, str], found: list[Entry], seen: dict[s
 def _text(file: str) -> str:
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
+        if not _is_readable_again(descriptor):
+            raise OddRepository(f"{file} is not an ordinary file, and git may read something else from it")
         parts: list[bytes] = []
         while part := os.read(descriptor, _MOST_BYTES):
             parts.append(part)
@@ -286,6 +291,12 @@ def _text(file: str) -> str:
         return b"".join(parts).decode("utf-8", "surrogateescape")
     finally:
         os.close(descriptor)
+
+
+def _is_readable_again(descriptor: int) -> bool:
+    """What git reads from a pipe or a terminal is not what we do. People name the null device for no settings."""
+    status = os.fstat(descriptor)
+    return stat.S_ISREG(status.st_mode) or status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _plain_path(value: str, folder: str) -> str:

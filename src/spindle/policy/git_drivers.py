@@ -8,12 +8,13 @@ switch off is left to it. Whatever is unclear counts as a yes; a person is then 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from spindle.policy.git_config import Entry, Settings, files_of_user
 from spindle.policy.git_find import OddRepository, Repository, find, repository_at
+from spindle.policy.git_index import submodules_in
 from spindle.policy.git_words import folders_of
+from spindle.policy.sandbox import absolute
 
 _RUN = {
     "core": ("alternaterefscommand",),
@@ -25,9 +26,6 @@ _RUN = {
 """What git runs, or obeys in turn, when it only looks."""
 _FETCH = {"core": ("askpass", "gitproxy", "sshcommand"), "credential": ("helper",), "remote": ("uploadpack", "vcs")}
 """Looking fetches what is missing from a partial clone. Not every git can be told not to."""
-_SUBMODULE_MODE = b"\x00\x00\xe0\x00"
-_MODE_AT, _FLAGS_AT, _NAME_AT = 24, 60, 62
-_MOST_INDEX = 256 << 20
 _MOST_REPOSITORIES = 200
 
 
@@ -76,12 +74,14 @@ class _Look:
             self.found.append(f"core.worktree (in {repository.common_dir}/config)")
             return
         for path in submodules:
-            self.at(repository_at(os.path.realpath(f"{repository.tree}/{path}"), self._env))
+            self.at(repository_at(os.path.realpath(absolute(path, repository.tree)), self._env))
+        if _is_lazy(settings) and (file := _old_remote(repository)):
+            self.found.append(f"what {file} names")
 
     def _running(self, settings: Settings) -> Iterator[Entry]:
-        is_lazy = any(entry.key in ("promisor", "partialclone") for entry in settings.entries)
+        is_lazy = _is_lazy(settings)
         for entry in settings.entries:
-            is_run = entry.key in _RUN.get(entry.section, ()) and (entry.section != "diff" or _is_driver(entry))
+            is_run = entry.key in _RUN.get(entry.section, ())
             is_fetched_by = entry.key in _FETCH.get(entry.section, ()) or "::" in (entry.value or "") + entry.sub
             is_merged_by = (entry.section, entry.key) == ("merge", "driver") and self._remerges(settings)
             if is_run or (is_lazy and is_fetched_by) or is_merged_by:
@@ -100,49 +100,32 @@ def settings_of(repository: Repository, env: Mapping[str, str]) -> Settings:
     return Settings.read([f"{place}/{name}" for place in places for name in ("config", "config.worktree")], env)
 
 
-def _is_driver(entry: Entry) -> bool:
-    return bool(entry.sub) == (entry.key in ("command", "textconv"))
+def submodules_of(repository: Repository, env: Mapping[str, str]) -> list[str]:
+    """The paths of other repositories that the index has; OddRepository when they cannot be told."""
+    folder = repository.git_dir
+    shared = [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("sharedindex.")]
+    files = [env.get("GIT_INDEX_FILE") or f"{folder}/index", *shared]
+    formats = settings_of(repository, env).values("extensions", "objectformat")
+    own = [entry.value for entry in formats if entry.file == f"{repository.common_dir}/config"]  # git asks no other
+    has_long_ids = bool(own) and own[-1] != "sha1"
+    return [name for file in files for name in submodules_in(file, repository.tree, has_long_ids=has_long_ids)]
+
+
+def _is_lazy(settings: Settings) -> bool:
+    return any(entry.key.startswith(("promisor", "partialclone")) for entry in settings.entries)
+
+
+def _old_remote(repository: Repository) -> str | None:
+    """A file that names a remote as it was done before there were settings for it. Git still reads them."""
+    for folder in (f"{repository.common_dir}/{name}" for name in ("remotes", "branches")):
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if names:
+            return f"{folder}/{min(names)}"
+    return None
 
 
 def _merges_anew(words: Sequence[str]) -> bool:
     return any(word.startswith(("--rem", "--diff-m")) for word in words)
-
-
-def submodules_of(repository: Repository, env: Mapping[str, str]) -> list[str]:
-    """The paths of other repositories that the index has; OddRepository when they cannot be told."""
-    folder = repository.git_dir
-    found: list[str] = []
-    shared = [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("sharedindex.")]
-    for path in [env.get("GIT_INDEX_FILE") or f"{folder}/index", *shared]:
-        index = _content(path)
-        at = index.find(_SUBMODULE_MODE)
-        while at >= 0:
-            if index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or _has_long_ids(repository, env):
-                raise OddRepository(f"{path} is an index of a kind that is not read here")
-            entry = at - _MODE_AT
-            if entry >= 0:
-                start = entry + _NAME_AT + (2 if index[entry + _FLAGS_AT] & 0x40 else 0)
-                found.append(os.fsdecode(index[start : index.find(b"\0", start)]))
-            at = index.find(_SUBMODULE_MODE, at + 1)
-    return [path for path in found if path and len(path) < 4096]
-
-
-def _has_long_ids(repository: Repository, env: Mapping[str, str]) -> bool:
-    return bool(settings_of(repository, env).values("extensions", "objectformat"))
-
-
-def _content(path: str) -> bytes:
-    """The bytes of a regular file; none if there is no file. Raises OSError or ValueError when it cannot be read to its
-    end."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return b""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_INDEX:
-            raise OddRepository(f"{path} is not an ordinary file, or it is too large")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(_MOST_INDEX)
-    finally:
-        os.close(descriptor)

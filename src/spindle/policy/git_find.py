@@ -12,12 +12,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from spindle.policy.links import links_towards
+
 _PREFIX = b"gitdir: "
 _MOST_POINTER = 1 << 20
 """git's own limit for a `.git` file."""
 _MOST_COMMON = 1 << 20
 _HEAD_BYTES = 255
 _HEX = b"0123456789abcdefABCDEF"
+_OF_PROCESSES = "/proc/"
 _UNCLEAR = "names a folder with blanks, line ends or control characters, which not every program reads alike"
 
 
@@ -45,6 +48,7 @@ def find(cwd: str, env: Mapping[str, str] | None = None) -> Repository | None:
     env = env or {}
     if given := env.get("GIT_DIR"):
         path = _seen_from(cwd, given)
+        same_for_all(path)
         folder = pointer(path) or path
         if not is_repository(folder, env):
             raise OddRepository(f"GIT_DIR names {given}, which is no repository")
@@ -64,7 +68,11 @@ def find(cwd: str, env: Mapping[str, str] | None = None) -> Repository | None:
 def repository_at(folder: str, env: Mapping[str, str] | None = None) -> Repository | None:
     """The repository of this very folder: the one that `.git` in it is or points at, or the folder itself."""
     entry = f"{folder.rstrip('/')}/.git"
+    if os.path.islink(entry):
+        same_for_all(entry)
     pointed = pointer(entry)
+    if pointed is not None:
+        same_for_all(pointed)
     if is_repository(pointed or entry, env):
         git_dir = entry if pointed is None else os.path.realpath(pointed)
         return Repository(git_dir=git_dir, common_dir=common_dir(git_dir, env), tree=folder, entry=entry)
@@ -95,10 +103,14 @@ def common_dir(git_dir: str, env: Mapping[str, str] | None = None) -> str:
     path = f"{git_dir}/commondir"
     if not os.path.lexists(path):
         return git_dir
+    if os.path.islink(path):
+        same_for_all(path)
     content = _content(path, _MOST_COMMON)
     if not content:
         raise OddRepository(f"{path} is empty, or no file")
-    return _seen_from(git_dir, os.fsdecode(content.rstrip(b"\r\n").partition(b"\0")[0]))
+    named = _seen_from(git_dir, os.fsdecode(content.rstrip(b"\r\n").partition(b"\0")[0]))
+    same_for_all(named)
+    return named
 
 
 def is_repository(folder: str, env: Mapping[str, str] | None = None) -> bool:
@@ -107,7 +119,29 @@ def is_repository(folder: str, env: Mapping[str, str] | None = None) -> bool:
         return False
     common = common_dir(folder, env)
     objects = (env or {}).get("GIT_OBJECT_DIRECTORY") or f"{common}/objects"
+    for path in (objects, f"{common}/refs"):
+        if os.path.islink(path):
+            same_for_all(path)
     return os.access(objects, os.X_OK) and os.access(f"{common}/refs", os.X_OK)
+
+
+def same_for_all(path: str) -> None:
+    """Raises OddRepository where a path leads every process elsewhere: `/proc/self/cwd` is another folder to git than
+    to us, and `/dev/stdin` another file."""
+    if is_of_processes(path):
+        raise OddRepository(f"{path} leads every process somewhere else")
+
+
+def is_of_processes(path: str) -> bool:
+    """Does the way along an absolute path come through `/proc`, by its own words or by a link?"""
+    ways = links_towards(path)
+    while True:
+        try:
+            link = next(ways)
+        except StopIteration as end:
+            return (end.value or "").startswith(_OF_PROCESSES)
+        if link.startswith(_OF_PROCESSES):
+            return True
 
 
 def oddity(entry: str) -> str | None:
@@ -118,6 +152,7 @@ def oddity(entry: str) -> str | None:
     try:
         if is_plain(entry) or _is_strangers(entry):
             return None
+        same_for_all(entry)
         content = _content(entry, _MOST_POINTER)
         if content is None:
             folder = entry
@@ -127,6 +162,7 @@ def oddity(entry: str) -> str | None:
             return f"{entry} {_UNCLEAR}"
         else:
             folder = pointer(entry) or entry
+            same_for_all(folder)
         common = f"{folder}/commondir"
         if not os.path.lexists(common):
             return None

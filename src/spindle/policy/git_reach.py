@@ -224,7 +224,7 @@ class _Look:
         for path in _hooks(repository, (*self._of_user.entries, *settings.entries, *given), self._env, line):
             self._hook(path, top)
         for path in submodules_of(repository, self._env) if repository.tree else ():
-            inner = repository_at(os.path.realpath(f"{repository.tree}/{path}"), self._env)
+            inner = repository_at(os.path.realpath(absolute(path, repository.tree)), self._env)
             if inner is not None:
                 self._repository(inner, line)
 

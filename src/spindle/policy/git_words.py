@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from spindle.policy.git_config import Entry, entry_of
+from spindle.policy.git_find import is_of_processes
 from spindle.policy.sandbox import absolute
 
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source")
@@ -252,6 +253,8 @@ def folders_of(commands: Iterable[Sequence[str]], cwds: Sequence[str], env: Mapp
     the names of the folder that the first of them starts in.
     """
     folders = list(dict.fromkeys(cwds))
+    if any(is_of_processes(folder) for folder in folders):
+        return None
     for words in commands:
         if os.path.basename(words[0]) not in ("cd", "pushd", "chdir"):
             if os.path.basename(words[0]) in ("popd", "builtin", "command", "eval", "source", "."):
@@ -265,6 +268,8 @@ def folders_of(commands: Iterable[Sequence[str]], cwds: Sequence[str], env: Mapp
         # Whether it gets there is not known, so it may also be where it was.
         for folder in list(folders):
             path = absolute(target[0], folder)
+            if is_of_processes(path):
+                return None  # another folder to the shell than to us
             folders += [os.path.normpath(path), os.path.realpath(path)]
         folders = list(dict.fromkeys(folders))
         if len(folders) > _MOST_FOLDERS:

@@ -1,7 +1,8 @@
 """Where programs that we start ourselves are: git for a diff, the clipboard's own, the desktop's opener.
 
 A search path may have entries that mean whatever folder one is in, or lie in a project, and a repository can bring a
-`git` of its own along. So a program is looked up by its name in absolute folders outside of the working folder.
+`git` of its own along. So a program is looked up by its name in absolute folders outside of the repository that one
+works in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ def find_installed(name: str, env: Mapping[str, str] | None = None, *, cwd: str 
     """The absolute path of the program, or None. `cwd` is the working folder."""
     environ = os.environ if env is None else env
     try:
-        here = os.path.realpath(os.getcwd() if cwd is None else cwd)
+        here = project_around(os.path.realpath(os.getcwd() if cwd is None else cwd))
     except OSError:
         here = ""  # the folder is gone
     for folder in (environ.get("PATH") or os.defpath).split(os.pathsep):
@@ -24,6 +25,17 @@ def find_installed(name: str, env: Mapping[str, str] | None = None, *, cwd: str 
         if not any(_is_inside(place, here) for place in (folder, os.path.realpath(folder), os.path.realpath(path))):
             return path
     return None
+
+
+def project_around(here: str) -> str:
+    """The repository around a folder, whoever owns it; the folder itself where there is none.
+
+    Who keeps a whole home in a repository keeps their own programs there too.
+    """
+    root = here
+    while root != os.path.dirname(root) and not os.path.lexists(f"{root}/.git"):
+        root = os.path.dirname(root)
+    return here if root in ("/", os.path.realpath(os.path.expanduser("~"))) else root
 
 
 def _is_inside(path: str, folder: str) -> bool:

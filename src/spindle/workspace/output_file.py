@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 
+from spindle.policy.links import links_towards
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import is_below
 from spindle.thread.private_files import write_all
@@ -20,6 +21,16 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 
 _MOST_LINKS = 40
 _NOT_BESIDE = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, errno.ENAMETOOLONG))
 """No file can be put beside the old one, or in its place; it can perhaps be written all the same."""
+
+
+def check_way(path: str, reach: Reach) -> None:
+    """Raises OSError where a link that the agent could have made leads to `path`, or stands in its place.
+
+    For folders that a person names: what is written into them is many files, or is opened by its name again.
+    """
+    for link in links_towards(path if path.startswith("/") else f"{os.getcwd()}/{path}"):
+        if reach.holds_name(link):
+            raise OSError(errno.ELOOP, f"{link} is a link, which the agent could have made", path)
 
 
 class OutputFile:

@@ -32,8 +32,11 @@ def run(parsed: Parsed, words: list[str]) -> int:
     from spindle.frontends.app_server import websocket  # few listen
 
     host, port = websocket.address_of(listen, may_be_remote=parsed.flag("allow_remote"))
+    from spindle.frontends.page_file import check_named  # few listen
+
     if (token_file := parsed.value("token_file")) is None:
         raise UsageError("ws:// needs --token-file FILE: clients must send its content as `Authorization: Bearer …`")
+    check_named(token_file, config)
     return asyncio.run(serve_many(config, parsed, host, port, read_token(token_file)))
 
 

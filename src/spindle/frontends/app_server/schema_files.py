@@ -5,15 +5,18 @@ SDKs run this before their first real request, so it loads nothing of the server
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from spindle.config.agent_reach import widest_reach
 from spindle.errors import SpindleError, UsageError
+from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
+from spindle.policy.reach import Reach
+from spindle.workspace.output_file import OutputFile, check_way
 
 Schema = dict[str, Any]
 BUNDLE = "app_server.schemas.json"
@@ -26,7 +29,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     with open(f"{os.path.dirname(__file__)}/{BUNDLE}", "rb") as file:
         bundle = file.read()
     files = json_schemas(bundle) if what == "generate-json-schema" else {"index.ts": typescript_module(bundle)}
-    _write(folder, files)
+    _write(folder, files, widest_reach(config_from(parsed)))
     print(f"{len(files)} file{'s' if len(files) > 1 else ''} written to {folder}")
     return 0
 
@@ -117,27 +120,17 @@ def _member(name: str) -> str:
     return name if name.isidentifier() else msgspec.json.encode(name).decode()
 
 
-def _write(folder: str, files: Mapping[str, bytes]) -> None:
+def _write(folder: str, files: Mapping[str, bytes], reach: Reach) -> None:
+    """Not through links of the agent's, which may have worked in that folder."""
     try:
-        os.makedirs(folder, exist_ok=True)
+        check_way(folder, reach)
+        for inner in sorted({os.path.dirname(name) for name in files}):
+            os.makedirs(f"{folder}/{inner}", exist_ok=True)
         for name, content in files.items():
-            # Not through links: the agent may have worked in that folder.
-            inner, _, base = name.rpartition("/")
-            place = _opened(folder, inner)
+            output = OutputFile(f"{folder}/{name}", reach=reach)
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(base, flags, 0o666, dir_fd=place), "wb") as file:
-                    file.write(content)
+                output.write(content)
             finally:
-                os.close(place)
+                output.close()
     except OSError as error:
         raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def _opened(folder: str, inner: str) -> int:
-    """The folder, or one in it that is made if it is not there."""
-    if not inner:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(f"{folder}/{inner}")
-    return os.open(f"{folder}/{inner}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

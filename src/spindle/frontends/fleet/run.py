@@ -20,8 +20,9 @@ from spindle.fleet.options import Part, check_overrides
 from spindle.fleet.task_rules import read_schema
 from spindle.fleet.tasks import read_prompt
 from spindle.fleet.watching import Watch
-from spindle.frontends.launch import working_folder
+from spindle.frontends.launch import config_from, working_folder
 from spindle.frontends.options import Parsed
+from spindle.frontends.page_file import check_named
 from spindle.protocol.clock import SystemClock
 
 _COUNTS = ("jobs", "workers", "per_worker", "max_tokens")
@@ -32,6 +33,7 @@ STOPPED, KILLED = 3, 130
 
 def run(parsed: Parsed, words: list[str]) -> int:
     order = read_order(parsed, words)
+    check_named(order.out, config_from(parsed))
     opened = open_run(order, os.environ, SystemClock())
     try:
         with chosen_engine(opened.options, opened.terms, is_needed=bool(opened.todo)) as engine:

@@ -17,6 +17,7 @@ from spindle.errors import UsageError
 from spindle.frontends.event_lines import event_lines
 from spindle.frontends.launch import config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
+from spindle.frontends.page_file import check_named
 from spindle.frontends.proto.command import make_engine, take_line
 from spindle.frontends.proto.engine import Engine
 from spindle.frontends.signals import Signals
@@ -47,8 +48,10 @@ def run(parsed: Parsed, listen: str) -> int:
     token_file = parsed.value("token_file")
     if isinstance(address, TcpAddress) and token_file is None:
         raise UsageError("tcp:// needs --token-file FILE: a client's first line must be its content as a token")
-    config_from(parsed)  # what is wrong with it is told now, and not to the first client
+    config = config_from(parsed)  # what is wrong with it is told now, and not to the first client
     warn_of_bypass(parsed)
+    if token_file is not None:
+        check_named(token_file, config)
     token = read_token(token_file) if isinstance(address, TcpAddress) and token_file is not None else None
     door = Door(lambda: make_engine(lambda: config_from(parsed), parsed), token, most)
     listener = Listener(address)

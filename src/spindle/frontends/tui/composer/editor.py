@@ -53,8 +53,10 @@ async def edit(text: str, suspend: Callable[[], None], resume: Callable[[], None
 
 
 async def _run(words: list[str]) -> None:
+    program = words[0] if "/" in words[0] else find_installed(words[0])
+    if program is None:  # a name alone would be looked for in the project too
+        raise SpindleError(f"The editor {words[0]!r} cannot be started: No such file or directory.")
     try:
-        program = words[0] if "/" in words[0] else find_installed(words[0]) or words[0]
         process = await asyncio.create_subprocess_exec(program, *words[1:])
     except OSError as error:
         raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
