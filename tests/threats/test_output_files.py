@@ -14,7 +14,7 @@ from fake_server import FakeServer, call, message, turn
 from fleet_made_up import make_run, usual_records
 from installed import Spindle
 from spindle.fleet.folder import FACTS, TASKS
-from spindle.frontends.app_server.schemas import BUNDLE
+from spindle.frontends.app_server.schema_files import BUNDLE
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import SandboxPolicy
