@@ -117,12 +117,13 @@ async def test_a_session_without_a_terminal_cannot_be_typed_into(bench: Bench) -
 
 
 async def test_the_end_of_a_session_is_shown_although_nobody_looks(bench: Bench) -> None:
-    await bench.run(EXEC, {"cmd": "sleep 0.4; echo late; exit 2", "yield_time_ms": 250})
+    cmd = "while [ ! -e go ]; do sleep 0.02; done; echo late; exit 2"
+    await bench.run(EXEC, {"cmd": cmd, "yield_time_ms": 250})
     assert bench.of(ExecCommandEnd) == []
-    for _ in range(100):
-        if bench.of(ExecCommandEnd):
-            break
-        await asyncio.sleep(0.05)
+    (bench.folder / "go").touch()
+    async with asyncio.timeout(30):
+        while not bench.of(ExecCommandEnd):
+            await asyncio.sleep(0.02)
     (end,) = bench.of(ExecCommandEnd)
     assert (end.exit_code, end.aggregated_output) == (2, "late\n")
 
