@@ -6,8 +6,9 @@
 Each repetition opens threads, runs rounds in all of them, some at a time, and archives them. A round is a turn whose
 answer arrives in pieces that name the thread and the round; every tenth round also runs a command. In the last
 repetition a second client follows every thread and never reads. `--order rounds` goes round all threads, so that each
-waits for all others after every round; `--order threads` finishes some threads before it begins the next. Prints figures and verdicts; exits with 1 if one is not
-met. Memory is the resident size of the server. The model server and the client are in this process.
+waits for all others after every round; `--order threads` finishes some threads before it begins the next. Prints
+figures and verdicts; exits with 1 if one is not met. Memory is the resident size of the server. The model server and
+the client are in this process.
 """
 
 from __future__ import annotations

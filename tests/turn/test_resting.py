@@ -19,6 +19,7 @@ from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import TERMINAL, ContextCompacted, ContextEdited, TaskStarted, ThreadRolledBack
 from spindle.protocol.ops import Compact, Pin, ThreadRollback, Undo, UserTurn
 from spindle.protocol.undo import UndoCompleted
+from spindle.thread.entry import Entry, Record
 from turn.test_context_policy import config as context_policy
 from turn.test_providers import WIRES, Open, ask, open_thread, working  # noqa: F401  the last is a fixture
 
@@ -87,11 +88,10 @@ class Compared:
 
     def same(self, left: Any, right: Any) -> None:
         assert type(left) is type(right)
-        if isinstance(left, bytes | bytearray | dict | list | set) or hasattr(left, "__slots__"):
-            # Empty and single bytes are one object everywhere.
-            if not (isinstance(left, bytes) and len(left) < 2):
-                assert self._pairs.setdefault(id(left), right) is right
-                self._kept.append(left)
+        is_everywhere = isinstance(left, bytes) and len(left) < 2  # the interpreter has only one of each
+        if not is_everywhere and isinstance(left, bytes | bytearray | dict | list | set | Entry | Record):
+            assert self._pairs.setdefault(id(left), right) is right
+            self._kept.append(left)
         if isinstance(left, GrowingBody):
             self._bodies(left, right)
         elif isinstance(left, dict):
@@ -165,7 +165,10 @@ async def test_a_thread_that_rests_after_every_op_asks_with_the_same_bytes(
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_every_wire_goes_on_after_a_rest_as_if_there_had_been_none(
-    wire: str, open_thread: Open, server: FakeServer, workspace: Path
+    wire: str,
+    open_thread: Open,  # noqa: F811  the fixture
+    server: FakeServer,
+    workspace: Path,
 ) -> None:
     bodies: list[list[bytes]] = []
     for resting in (False, True):

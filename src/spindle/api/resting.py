@@ -11,7 +11,7 @@ MOST_AWAKE = 8
 """So many threads never rest, the ones used last."""
 
 REST_AFTER_S = 1.0
-"""A thread that is used again sooner than that does not rest in between: packing and unpacking cost more than a turn."""
+"""A thread that is used again sooner does not rest in between: packing and unpacking cost more than a short turn."""
 
 
 class RestingThreads:
