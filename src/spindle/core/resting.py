@@ -15,7 +15,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class HoldsPast(Protocol):
     """An object that can rest. It has an `__dict__`, and what it names is plain data that nobody outside changes."""
 
-    PAST: ClassVar[tuple[str, ...]]
-    """The attributes that are packed."""
+    @property
+    def PAST(self) -> tuple[str, ...]:
+        """The attributes that are packed."""
+        ...
 
 
 def rest(session: Session, woken: Callable[[], None]) -> bool:

@@ -7,7 +7,7 @@ authorising, asking again and reading refusals is the client's work (`model/remo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -76,8 +76,11 @@ class Wire(Protocol):
     """The name by which `make_wire` makes another one like it."""
     path: str
     """Behind `base_url`."""
-    PAST: ClassVar[tuple[str, ...]]
-    """What is packed while the thread rests (`core/resting.py`)."""
+
+    @property
+    def PAST(self) -> tuple[str, ...]:
+        """What is packed while the thread rests (`core/resting.py`)."""
+        ...
 
     @property
     def growth(self) -> Growth:
