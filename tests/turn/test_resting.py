@@ -105,7 +105,7 @@ class Compared:
         elif hasattr(left, "__dict__"):
             self.same(vars(left), vars(right))
         elif type(left).__module__.startswith("spindle."):
-            names = getattr(type(left), "__slots__")
+            names = vars(type(left))["__slots__"]
             self._all([getattr(left, name) for name in names], [getattr(right, name) for name in names])
         else:
             assert left == right
