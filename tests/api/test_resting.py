@@ -58,6 +58,9 @@ async def test_all_but_the_threads_used_last_rest(opened: Opener) -> None:  # no
     assert await many.settle() == [0, 1, 2]
     await many.say(1, "word again")
     assert await many.settle() == [0, 2, 3]
+    await many.say(4, "word again")
+    await many.say(0, "word again")
+    assert await many.settle() == [1, 2, 3]
 
 
 async def test_no_more_threads_than_may_be_awake_never_rest(opened: Opener) -> None:  # noqa: F811
@@ -122,3 +125,22 @@ async def test_a_closed_thread_is_forgotten(opened: Opener) -> None:  # noqa: F8
     await many.say(1, "word")
     assert await many.settle() == []
     many.resting.close()
+
+
+async def test_a_thread_is_not_packed_for_the_sake_of_one_that_is_closed(opened: Opener) -> None:  # noqa: F811
+    many = await Many(1).open(opened, 2)
+    await many.say(0, "word")
+    await many.say(1, "word")
+    many.resting.forget(many.threads[1])
+    assert await many.settle() == []
+
+
+async def test_a_thread_that_is_woken_soon_waits_longer_for_its_next_rest(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0, after_s=1e-6).open(opened, 1)
+    (thread,) = many.threads
+    await many.say(0, "word one")
+    assert await many.settle() == [0] and many.resting.waits_s(thread) == 1e-6
+    await many.say(0, "word two")
+    assert many.resting.waits_s(thread) == 2e-6
+    many.resting.forget(thread)
+    assert many.resting.waits_s(thread) == 1e-6

@@ -219,7 +219,7 @@ async def test_what_is_set_in_a_resting_thread_stays_set(start: Start) -> None:
     entries = list(history.entries)
     rests(driver)
     history.entries = []
-    assert history.entries == [] and len(history.records) > len(entries) > 0
+    assert len(history.records) > len(entries) > 0 and history.entries == []
 
 
 async def test_a_resting_thread_is_closed_without_being_woken(start: Start) -> None:

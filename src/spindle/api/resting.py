@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import islice
 
 from spindle.api.door import OpenThread
 
@@ -14,6 +15,11 @@ REST_AFTER_S = 1.0
 """A thread that is used again sooner does not rest in between: packing and unpacking cost more than a short turn."""
 
 
+SHORT_REST_S = 30.0
+"""Who rested for less than that waits twice as long before the next rest: else threads that take turns, on a slow
+machine or with a slow model, would be packed and unpacked for every turn."""
+
+
 class RestingThreads:
     """Told which threads are used, it packs the others. All of it happens on one event loop."""
 
@@ -22,6 +28,8 @@ class RestingThreads:
         self._after_s = after_s
         self._used: dict[OpenThread, float] = {}
         """Threads that do not rest, and when each was used; the one used last is at the end."""
+        self._waits_s: dict[OpenThread, float] = {}
+        """How long those wait that had a short rest."""
         self._timer: asyncio.TimerHandle | None = None
 
     def used(self, thread: OpenThread) -> None:
@@ -34,6 +42,11 @@ class RestingThreads:
     def forget(self, thread: OpenThread) -> None:
         """It is closed."""
         self._used.pop(thread, None)
+        self._waits_s.pop(thread, None)
+
+    def waits_s(self, thread: OpenThread) -> float:
+        """How long it must not have been used before it rests."""
+        return self._waits_s.get(thread, self._after_s)
 
     def close(self) -> None:
         """No thread is packed from now on."""
@@ -41,19 +54,30 @@ class RestingThreads:
         if self._timer is not None:
             self._timer.cancel()
 
+    def _woken(self, thread: OpenThread, since: float) -> None:
+        if asyncio.get_running_loop().time() - since < SHORT_REST_S:
+            self._waits_s[thread] = 2 * self.waits_s(thread)
+        else:
+            self._waits_s.pop(thread, None)
+        self.used(thread)
+
+    def _waiting(self) -> list[tuple[float, OpenThread]]:
+        """Those that may rest, and from when on."""
+        older = islice(self._used.items(), max(0, len(self._used) - self._most_awake))
+        return [(since + self.waits_s(thread), thread) for thread, since in older]
+
     def _look_again(self) -> None:
-        if len(self._used) > self._most_awake:
-            due = next(iter(self._used.values())) + self._after_s
+        if waiting := self._waiting():
             # One at a time, and what waits comes in between: nobody has to wait for all of them.
-            self._timer = asyncio.get_running_loop().call_at(due, self._look)
+            self._timer = asyncio.get_running_loop().call_at(min(due for due, _ in waiting), self._look)
 
     def _look(self) -> None:
         self._timer = None
-        oldest, since = next(iter(self._used.items()), (None, 0.0))
-        is_due = len(self._used) > self._most_awake and since + self._after_s <= asyncio.get_running_loop().time()
-        if oldest is not None and is_due:
-            del self._used[oldest]
-            if not oldest.pack(partial(self.used, oldest)):
-                self.used(oldest)  # something goes on in it
+        now = asyncio.get_running_loop().time()
+        thread = next((thread for due, thread in self._waiting() if due <= now), None)
+        if thread is not None:
+            del self._used[thread]
+            if not thread.pack(partial(self._woken, thread, now)):
+                self.used(thread)  # something goes on in it
         if self._timer is None:
             self._look_again()
