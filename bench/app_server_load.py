@@ -1,11 +1,14 @@
 """Many threads in one app-server: is anything lost or out of order, what does an idle thread hold, does it grow?
 
-    python3 bench/app_server_load.py [--threads 100] [--rounds 50] [--at-a-time 8] [--repeats 3] [--agent PATH]
+    python3 bench/app_server_load.py [--threads 100] [--rounds 50] [--at-a-time 8] [--repeats 3]
+                                     [--order rounds|threads] [--agent PATH]
 
 Each repetition opens threads, runs rounds in all of them, some at a time, and archives them. A round is a turn whose
 answer arrives in pieces that name the thread and the round; every tenth round also runs a command. In the last
-repetition a second client follows every thread and never reads. Prints figures and verdicts; exits with 1 if one is not
-met. Memory is the resident size of the server. The model server and the client are in this process.
+repetition a second client follows every thread and never reads. `--order rounds` goes round all threads, so that each
+waits for all others after every round; `--order threads` finishes some threads before it begins the next. Prints
+figures and verdicts; exits with 1 if one is not met. Memory is the resident size of the server. The model server and
+the client are in this process.
 """
 
 from __future__ import annotations
@@ -219,12 +222,14 @@ async def repetition(client: Client, pid: int, home: Path, options: argparse.Nam
     if stopped is not None:
         await follow_and_stop_reading(stopped, ids)
     places = asyncio.Semaphore(options.at_a_time)
+    whole_threads = asyncio.Semaphore(options.at_a_time if options.order == "threads" else options.threads)
 
     async def run(number: int, thread_id: str) -> None:
-        for turn in range(options.rounds):
-            text = f"thread {number} round {turn}" + (" run" if turn % COMMAND_EVERY == 0 else "")
-            async with places:
-                figures.faults += faults_of(await client.turn(thread_id, text), text)
+        async with whole_threads:
+            for turn in range(options.rounds):
+                text = f"thread {number} round {turn}" + (" run" if turn % COMMAND_EVERY == 0 else "")
+                async with places:
+                    figures.faults += faults_of(await client.turn(thread_id, text), text)
 
     began, used = time.monotonic(), cpu_s(pid)
     await asyncio.gather(*(run(number, thread_id) for number, thread_id in enumerate(ids)))
@@ -332,6 +337,7 @@ def main() -> None:
     number("--rounds", 50)
     number("--at-a-time", 8)
     number("--repeats", 3)
+    parser.add_argument("--order", choices=["rounds", "threads"], default="rounds")
     parser.add_argument("--agent", default=str(Path(__file__).parents[1] / ".venv/bin/spindle"))
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="spindle-load-"))

@@ -14,7 +14,7 @@ the history. All of it runs on one event loop, the one `open_thread` was awaited
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spindle.assembly import SessionRequest, open_session
@@ -177,6 +177,12 @@ class OpenThread:
         """Take the record's file again. Raises ThreadError when another process has gone on with the thread."""
         if (writer := self._session.thread.history.writer) is not None:
             writer.wake()
+
+    def pack(self, woken: Callable[[], None]) -> bool:
+        """Pack its past until somebody looks at it, who is told by `woken`; false while something goes on in it."""
+        from spindle.core.resting import rest  # for programs with many threads
+
+        return rest(self._session, woken)
 
     def kill(self) -> None:
         """Kill the programs it runs without waiting for anything. For a process that must end this instant."""

@@ -298,6 +298,9 @@ class VisibleFold:
     aborted stays aborted, and an output that comes later is left out.
     """
 
+    PAST = ("_wire", "_raws")
+    """What is packed while the thread rests (`core/resting.py`)."""
+
     def __init__(self, audience: Audience = _ANYONE) -> None:
         self.audience = audience
         self._generation: object = None

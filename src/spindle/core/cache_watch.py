@@ -20,6 +20,9 @@ _WORTH_A_WORD_TOKENS = 20_000
 class CacheWatch:
     """One thread's requests in this process."""
 
+    PAST = ("_ledger",)
+    """What is packed while the thread rests (`core/resting.py`)."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ledger: CacheLedger | None = None

@@ -31,6 +31,7 @@ from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
     from spindle.core.budget import BudgetLedger
+    from spindle.core.resting import HoldsPast
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork", "undo"]
 """Why the model is shown another list than before."""
@@ -226,6 +227,15 @@ class LiveThread:
         fixed = self.instructions, self.tools.specs_bytes
         self.requests.made = Made(settings, self.traits, self.provider, audience, *fixed, output_schema)
         return self._fold.update(self.history.entries, self.history.generation)
+
+    def holders_of_past(self) -> list[HoldsPast]:
+        """What has something to say of the past alone; see `resting`."""
+        found: list[HoldsPast] = [self.requests, self.history, self._fold, self.notes, self.cache]
+        if self.remote is not None:
+            found += [self.remote.endpoint, self.remote.endpoint.wire]
+        elif isinstance(self.client, RecordedClient):
+            found.append(self.client.wire)
+        return found
 
     @property
     def tokens_in_context(self) -> int:

@@ -36,6 +36,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 class Notes:
     """The notes of one thread. Costs nothing until somebody asks for the ledger."""
 
+    PAST = ("_ledger",)
+    """What is packed while the thread rests (`core/resting.py`)."""
+
     def __init__(self, history: History) -> None:
         self._history = history
         self._ledger: WorkLedger | None = None

@@ -56,6 +56,9 @@ class Made(msgspec.Struct, frozen=True):
 class RequestLog:
     """A `RequestWatch` that writes to the record of a thread."""
 
+    PAST = ("_known", "_terms")
+    """What is packed while the thread rests (`core/resting.py`)."""
+
     def __init__(self, history: History, thread_id: str) -> None:
         self.made: Made | None = None
         """What the next request is made from."""
@@ -155,7 +158,7 @@ class RecordedClient:
 
         self.inner = client
         self._log = log
-        self._wire = make_wire("responses")
+        self.wire = make_wire("responses")
         self._base_url = provider.public_base_url
         self._capabilities = default_capabilities("responses")
 
@@ -188,7 +191,7 @@ class RecordedClient:
     def _note(self, request: Request, *, is_compaction: bool = False) -> None:
         from spindle.model.wires.responses.wire import ResponsesWire, compaction_body  # only for such models
 
-        wire = self._wire
+        wire = self.wire
         assert isinstance(wire, ResponsesWire)
         self._log.before_body()
         if is_compaction:

@@ -6,7 +6,7 @@ A long thread's body has megabytes; putting it together anew for every tool call
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,9 +31,17 @@ class Growth(msgspec.Struct, frozen=True, gc=False):
     settled_bytes: int
     """How many of the first bytes the next body will share, if it continues this one."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nobody asks for it once the answer is there; so what is packed then is that there is none."""
+        return _nothing, ()
+
 
 NOTHING = Growth(b"", b"", 0, lambda start: [], 0, 0)
 """Of a wire that has encoded nothing yet."""
+
+
+def _nothing() -> Growth:
+    return NOTHING
 
 
 class GrowingBody:
@@ -45,6 +53,15 @@ class GrowingBody:
         self._head = b""
         self._items: list[bytes] = []
         self._items_end = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Packed without the buffer, which can be made again."""
+        return {**vars(self), "_buffer": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._buffer = bytearray(self._head)
+        self._buffer += b",".join(self._items)
 
     def encode(self, request: Request) -> bytearray:
         """The same bytes as `request.encode()`."""

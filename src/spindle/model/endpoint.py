@@ -49,6 +49,9 @@ SECRET_MIN_CHARS = 4
 class Endpoint:
     """One provider, for the requests of one thread."""
 
+    PAST = ("shown_calls", "_lowering", "_words", "_unthinking")
+    """What is packed while the thread rests (`core/resting.py`): how requests were made."""
+
     def __init__(
         self,
         provider: Provider,

@@ -30,6 +30,9 @@ _TURN_ENDS = ("task_complete", "turn_complete")
 class Folded:
     """What the lines so far come to. `entries` is the folded list: read it, never change it."""
 
+    PAST = ("entries", "_contexts", "_turn_starts", "_bookmarks", "_summaries", "request_lines")
+    """What is packed while the thread rests (`core/resting.py`)."""
+
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.generation = 0

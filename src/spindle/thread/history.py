@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class History(Folded):
     """One thread: what is recorded of it, and, as `Folded`, what that comes to."""
 
+    PAST = (*Folded.PAST, "records", "_batch", "_results")
+
     def __init__(self, writer: RolloutWriter | None = None) -> None:
         super().__init__()
         self.writer = writer

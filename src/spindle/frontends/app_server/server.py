@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from spindle.api.resting import RestingThreads
 from spindle.config.schema import Config
 from spindle.errors import ThreadError, reason_of
 from spindle.frontends.app_server.connection import Connection
@@ -80,6 +81,7 @@ class Server:
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
         self._resting: set[asyncio.Task[None]] = set()
+        self._packing = RestingThreads()
         self._unloaded = self._ended = 0
         self._collecting: asyncio.TimerHandle | None = None
         self._unloading: set[asyncio.Task[bool]] = set()
@@ -190,6 +192,7 @@ class Server:
         for places in (self.threads, self._awake):
             places.pop(thread.id, None)
             places[thread.id] = thread
+        self._packing.used(thread.live)
         while len(self._awake) > MAX_AWAKE:
             oldest = self._awake.pop(next(iter(self._awake)))
             task = asyncio.ensure_future(oldest.live.rest())
@@ -257,6 +260,7 @@ class Server:
         self._awake.pop(thread_id, None)
         if thread is None:
             return False
+        self._packing.forget(thread.live)
         await thread.close()
         self.tell_all(ThreadStatusChanged(thread_id=thread_id, status=NotLoaded()))
         self.tell_all(ThreadClosed(thread_id=thread_id))
@@ -273,6 +277,7 @@ class Server:
         self.watches.close()
         if self._collecting is not None:
             self._collecting.cancel()
+        self._packing.close()
         await self.logins.give_up()
         await self.server_logins.give_up()
         await self.queues.close()

@@ -78,6 +78,11 @@ class Wire(Protocol):
     """Behind `base_url`."""
 
     @property
+    def PAST(self) -> tuple[str, ...]:
+        """What is packed while the thread rests (`core/resting.py`)."""
+        ...
+
+    @property
     def growth(self) -> Growth:
         """How the last body came about. Its pieces are valid until the next call of `encode`."""
         ...

@@ -26,6 +26,7 @@ class ChatWire:
     name = "chat"
     dialect = "chat"
     path = "/chat/completions"
+    PAST = ("_body", "_conversation", "_items", "_tools")
 
     def __init__(self) -> None:
         self._body = GrowingBody()

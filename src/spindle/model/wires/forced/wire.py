@@ -21,6 +21,7 @@ class ForcedWire:
     name = "chat"
     dialect = "forced"
     path = "/chat/completions"
+    PAST = ("_chat", "_words", "_schema")
 
     def __init__(self, measured: Callable[[dict[str, Any]], str | None] = lambda timings: None) -> None:
         self._chat = ChatWire()

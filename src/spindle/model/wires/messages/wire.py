@@ -24,6 +24,7 @@ class MessagesWire:
     name = "messages"
     dialect = "messages"
     path = "/messages"
+    PAST = ("_body", "_conversation", "_items", "_tools", "_head")
 
     def __init__(self) -> None:
         self._conversation = Conversation()

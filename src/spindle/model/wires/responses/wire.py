@@ -15,6 +15,7 @@ class ResponsesWire:
     name = "responses"
     dialect = "responses"
     path = "/responses"
+    PAST = ("_body",)
 
     def __init__(self) -> None:
         self._body = GrowingBody()

@@ -1,0 +1,104 @@
+"""What an idle thread holds of its past, packed until somebody looks at it: a process can hold many threads.
+
+The record, the list of items, what the model is shown of it and how the last request was made are views of one history
+that share most of their objects, and some compare them by identity. So all of it is packed in one piece: what was one
+object before is one object after. What is live (settings, grants, connections, programs, the file) is never touched.
+
+An object whose past is packed is of a subclass that differs in one thing: whoever asks it for what is not there, or
+sets anything, has the past unpacked first. So nobody needs to know whether a thread rests, and a thread that does not
+rest pays nothing: its classes are the plain ones.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from spindle.core.session import Session
+
+
+class HoldsPast(Protocol):
+    """An object that can rest. It has an `__dict__`, and what it names is plain data that nobody outside changes."""
+
+    @property
+    def PAST(self) -> tuple[str, ...]:
+        """The attributes that are packed."""
+        ...
+
+
+def rest(session: Session, woken: Callable[[], None]) -> bool:
+    """Pack what a session holds of the past; `woken` is called when somebody looks at it again.
+
+    False, and nothing is done, while a turn runs or an op is dealt with: whoever deals with it may hold on to what it
+    has seen.
+    """
+    if session.is_running or not _is_settled(session):
+        return False
+    thread = session.thread
+    if not is_resting(thread.history) and thread.history.records:
+        Past(thread.holders_of_past(), [thread.instructions, thread.tools.specs_bytes], woken)
+    return True
+
+
+def is_resting(holder: HoldsPast) -> bool:
+    return "_past" in vars(holder)
+
+
+def _is_settled(session: Session) -> bool:
+    """Whether no op waits or is dealt with: there is nothing to wait for."""
+    settled = session.settle()
+    try:
+        settled.send(None)
+    except StopIteration:
+        return True
+    settled.close()
+    return False
+
+
+class Past:
+    """What some objects held, in one piece, and who they are."""
+
+    __slots__ = ("_holders", "_known", "_packed", "_woken")
+
+    def __init__(self, holders: Sequence[HoldsPast], known: Sequence[bytes], woken: Callable[[], None]) -> None:
+        """`known` is text that lives on elsewhere: where it occurs near the beginning it takes no room."""
+        held = [{name: vars(holder)[name] for name in holder.PAST} for holder in holders]
+        # The fastest level: most of it is JSON much like the lines before, and a slower one hardly finds more.
+        packer = zlib.compressobj(1, zdict=b"".join(known))
+        self._packed = packer.compress(pickle.dumps(held, pickle.HIGHEST_PROTOCOL)) + packer.flush()
+        self._holders, self._known, self._woken = holders, known, woken
+        for holder in holders:
+            attributes = vars(holder)
+            for name in holder.PAST:
+                del attributes[name]
+            attributes["_past"] = self
+            object.__setattr__(holder, "__class__", _resting(type(holder)))
+
+    def unpack(self) -> None:
+        """Give back to each what it held."""
+        unpacker = zlib.decompressobj(zdict=b"".join(self._known))
+        held: list[dict[str, Any]] = pickle.loads(unpacker.decompress(self._packed))
+        for holder, attributes in zip(self._holders, held, strict=True):
+            object.__setattr__(holder, "__class__", type(holder).__base__)
+            del vars(holder)["_past"]
+            vars(holder).update(attributes)
+        self._woken()
+
+
+@cache
+def _resting(kind: type) -> type:
+    """The class of a resting object; without slots of its own, so that an object can become one, and back."""
+
+    def get(self: Any, name: str) -> Any:
+        self._past.unpack()
+        return getattr(self, name)
+
+    def put(self: Any, name: str, value: object) -> None:
+        self._past.unpack()
+        setattr(self, name, value)
+
+    return type(kind.__name__, (kind,), {"__slots__": (), "__getattr__": get, "__setattr__": put})
