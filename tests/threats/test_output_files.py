@@ -172,20 +172,23 @@ def test_row_12_no_command_writes_into_a_folder_by_a_link_of_the_agents(
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("kind", ["links", "other names"])
 @pytest.mark.parametrize("command", ["schemas", "types", "fleet"])
-def test_row_12_what_lies_in_such_a_folder_is_replaced_and_not_written_through(
-    spindle: Spindle, server: FakeServer, precious: Path, command: str
+def test_row_12_what_lies_in_such_a_folder_is_not_written_through(
+    spindle: Spindle, server: FakeServer, precious: Path, command: str, kind: str
 ) -> None:
     (spindle.workspace / "tasks.jsonl").write_text('{"id": "a", "prompt": "hi"}\n')
     server.script(turn(message("fine")))
     out = spindle.workspace / "out"
     out.mkdir()
-    for name in ("index.ts", f"{FACTS}.new", "InitializeParams.json"):
-        (out / name).symlink_to(precious / "file")
-    for name in (BUNDLE, f"{TASKS}.new"):
-        os.link(precious / "file", out / name)
+    for name in ("index.ts", f"{FACTS}.new", f"{TASKS}.new", "InitializeParams.json", BUNDLE):
+        if kind == "links":
+            (out / name).symlink_to(precious / "file")
+        else:
+            os.link(precious / "file", out / name)
     done = spindle(*(word.format(out="out") for word in COMMANDS[command]), timeout=50)
-    assert done.code == 0, done.err
+    is_refused = kind == "links" and command != "fleet"
+    assert done.code == int(is_refused) and ("is a link" in done.err) is is_refused, done.err
 
 
 def test_row_12_a_pipe_among_the_schemas_is_not_waited_for(spindle: Spindle) -> None:

@@ -223,8 +223,9 @@ class _Look:
                 self._remote(entry, top)
         for path in _hooks(repository, (*self._of_user.entries, *settings.entries, *given), self._env, line):
             self._hook(path, top)
-        for path in submodules_of(repository, self._env) if repository.tree else ():
-            inner = repository_at(os.path.realpath(absolute(path, repository.tree)), self._env)
+        tree = repository.tree or ""
+        for path in submodules_of(repository, self._env) if tree else ():
+            inner = repository_at(os.path.realpath(absolute(path, tree)), self._env)
             if inner is not None:
                 self._repository(inner, line)
 

@@ -5,6 +5,7 @@ SDKs run this before their first real request, so it loads nothing of the server
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -121,12 +122,14 @@ def _member(name: str) -> str:
 
 
 def _write(folder: str, files: Mapping[str, bytes], reach: Reach) -> None:
-    """Not through links of the agent's, which may have worked in that folder."""
+    """Through no link of the agent's, and through none at all in the folder itself, where it may have worked."""
     try:
         check_way(folder, reach)
         for inner in sorted({os.path.dirname(name) for name in files}):
             os.makedirs(f"{folder}/{inner}", exist_ok=True)
+            _refuse_link(f"{folder}/{inner}" if inner else "")
         for name, content in files.items():
+            _refuse_link(f"{folder}/{name}")
             output = OutputFile(f"{folder}/{name}", reach=reach)
             try:
                 output.write(content)
@@ -134,3 +137,8 @@ def _write(folder: str, files: Mapping[str, bytes], reach: Reach) -> None:
                 output.close()
     except OSError as error:
         raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _refuse_link(path: str) -> None:
+    if os.path.islink(path):
+        raise OSError(errno.ELOOP, f"{path} is a link", path)
