@@ -264,9 +264,9 @@ def test_a_record_that_breaks_off_is_a_turn_that_was_interrupted() -> None:
         record("event_msg", "2026-11-15T18:00:02.500Z", type="task_complete", turn_id="T1", last_agent_message=None),
         record("event_msg", "2026-11-15T18:00:03.000Z", type="task_started", turn_id="T2"),
     ]
-    first, second = turns_of(records)
+    first, second = turns_of(records, "/w")
     assert (first.status, first.duration_ms, second.status) == ("completed", 2500, "interrupted")
-    assert turns_of(records, active="T2")[1].status == "inProgress"
+    assert turns_of(records, "/w", active="T2")[1].status == "inProgress"
 
 
 def test_pages_lead_forwards_and_back() -> None:

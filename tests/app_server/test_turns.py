@@ -207,6 +207,54 @@ def test_a_command_is_described_and_its_output_comes_as_it_is_made(client: Clien
     assert output == ran["aggregatedOutput"] and "nowhere-to-be-found" in output
 
 
+def test_what_a_turn_did_is_there_when_the_thread_is_read_and_resumed(
+    start: Start, server: FakeServer, workspace: Path
+) -> None:
+    server.script(
+        turn(
+            call("exec_command", {"cmd": "echo hello"}, "c1"),
+            custom_call("apply_patch", PATCH.format("p.txt"), "c2"),
+            call("update_plan", {"plan": [{"step": "one", "status": "completed"}]}, "c3"),
+        ),
+        turn(message("done")),
+    )
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread(approvalPolicy="never", sandbox="workspace-write")
+    client.turn(thread_id, "go")
+    reads = [client.result("thread/read", {"threadId": thread_id, "includeTurns": True})]
+    client.close()
+    again = start()
+    again.initialize()
+    reads += [
+        again.result("thread/read", {"threadId": thread_id, "includeTurns": True}),
+        again.result("thread/resume", {"threadId": thread_id}),
+    ]
+    for (read,) in (one["thread"]["turns"] for one in reads):
+        assert [item["type"] for item in read["items"]] == [
+            "userMessage",
+            "commandExecution",
+            "fileChange",
+            "agentMessage",
+        ]
+        _, ran, patched, _ = read["items"]
+        assert (ran["id"], ran["status"], ran["exitCode"]) == ("c1", "completed", 0)
+        assert "echo hello" in ran["command"] and ran["aggregatedOutput"] == "hello\n" and ran["cwd"] == str(workspace)
+        assert (patched["id"], patched["status"]) == ("c2", "completed")
+        assert patched["changes"] == [{"path": str(workspace / "p.txt"), "kind": {"type": "add"}, "diff": "x\n"}]
+
+
+def test_a_command_that_runs_is_read_as_going_on(start: Start, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 300", "yield_time_ms": 30000}, "c1")), turn(message("done")))
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread(approvalPolicy="never")
+    client.result("turn/start", {"threadId": thread_id, "input": [{"type": "text", "text": "go"}]})
+    client.note("item/started", lambda params: params["item"]["type"] == "commandExecution")
+    (read,) = client.result("thread/read", {"threadId": thread_id, "includeTurns": True})["thread"]["turns"]
+    assert [(item["type"], item.get("status")) for item in read["items"]][-1] == ("commandExecution", "inProgress")
+
+
 def test_a_failed_turn_ends_with_its_error_and_the_next_one_works(client: Client, server: FakeServer) -> None:
     server.script(refuses(400, {"error": {"message": "field-xyz is wrong"}}), turn(message("better")))
     thread_id = client.start_thread()

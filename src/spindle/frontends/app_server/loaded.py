@@ -140,7 +140,7 @@ class LoadedThread:
         return told if told is not None and told.id == turn_id else Turn(id=turn_id, root_turn_id=turn_id)
 
     def turns(self) -> list[Turn]:
-        turns = turns_of(self.live.records, active=self.hearing.active_turn)
+        turns = turns_of(self.live.records, self.live.settings.cwd, active=self.hearing.active_turn)
         return [
             msgspec.structs.replace(turn, status="failed", error=self._failures[turn.id])
             if turn.id in self._failures

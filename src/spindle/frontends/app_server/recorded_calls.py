@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from spindle.context.calls import (
     arguments_of,
     command_of,
@@ -40,11 +42,18 @@ _USER_COMMAND = re.compile(
 )
 
 
-def call_item(shown: Mapping[str, Any], cwd: str) -> ThreadItem | None:
-    """The item for an entry `Call` or `UserCommand` of a transcript; None for any other."""
+def call_item(shown: Mapping[str, Any], cwd: str, *, is_running: bool = False) -> ThreadItem | None:
+    """The item for an entry `Call` or `UserCommand` of a transcript; None for any other.
+
+    A call without an output goes on while its turn `is_running`; else nobody will answer it.
+    """
     match shown["type"]:
         case "Call":
-            return _call(shown["call"], shown["output"], cwd) if isinstance(shown.get("call"), dict) else None
+            if not isinstance(shown.get("call"), dict):
+                return None
+            item = _call(shown["call"], shown["output"], cwd)
+            is_open = is_running and shown["output"] is None and hasattr(item, "status")
+            return msgspec.structs.replace(item, status="inProgress") if is_open else item
         case "UserCommand":
             return _user_command(str(shown.get("id") or ""), str(shown.get("text") or ""), cwd)
         case _:

@@ -13,7 +13,11 @@ from spindle import __version__
 from spindle.frontends.app_server.items import error_info, shown_item
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
+    CommandItem,
+    FileChangeItem,
     GitInfo,
+    ImageViewItem,
+    McpToolCallItem,
     NotLoaded,
     Thread,
     ThreadItem,
@@ -161,26 +165,42 @@ def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
 # ---- turns -----------------------------------------------------------------------------------------
 
 
-def turns_of(records: Iterable[Record], *, active: str | None = None) -> list[Turn]:
-    """The thread by turns, with all items. A turn that nobody runs any more (not `active`) was interrupted."""
-    return [_turn(view, active, shown_item) for view in transcript(records)]
+def turns_of(records: Iterable[Record], cwd: str, *, active: str | None = None) -> list[Turn]:
+    """The thread by turns, with all items. A turn that nobody runs any more (not `active`) was interrupted.
+
+    Of the calls that are recorded only as the model made them, those are there that clients saw as items of their own.
+    """
+
+    def item_of(shown: Mapping[str, Any], is_running: bool) -> ThreadItem | None:
+        if (item := shown_item(shown)) is not None:
+            return item
+        call = call_item(shown, cwd, is_running=is_running)
+        return call if isinstance(call, CommandItem | FileChangeItem | McpToolCallItem | ImageViewItem) else None
+
+    return [_turn(view, active, item_of) for view in transcript(records, with_calls=True)]
+
+
+def recorded_turns(data: RolloutData) -> list[Turn]:
+    """Those of a thread that is not loaded."""
+    return turns_of(data.records, str((last_settings(data) or data.meta).get("cwd") or ""))
 
 
 def turns_with_calls(records: Iterable[Record], cwd: str) -> list[Turn]:
-    """The same, with the calls of a record that tells of them only as the model made them."""
+    """The same, with every call."""
 
-    def item_of(shown: Mapping[str, Any]) -> ThreadItem | None:
+    def item_of(shown: Mapping[str, Any], is_running: bool) -> ThreadItem | None:
         return shown_item(shown) or call_item(shown, cwd)
 
     return [_turn(view, None, item_of) for view in transcript(records, with_calls=True)]
 
 
-def _turn(view: TurnView, active: str | None, item_of: Callable[[Mapping[str, Any]], ThreadItem | None]) -> Turn:
+def _turn(view: TurnView, active: str | None, item_of: Callable[[Mapping[str, Any], bool], ThreadItem | None]) -> Turn:
     started, completed = unix_time(view.started_at), unix_time(view.completed_at)
     status: Any = _STATUSES.get(view.status, view.status)
     if status == "inProgress" and view.id != active:
         status = "interrupted"
-    items = [item for shown in view.items if (item := item_of(shown)) is not None]
+    is_running = status == "inProgress"
+    items = [item for shown in view.items if (item := item_of(shown, is_running)) is not None]
     return Turn(
         id=view.id,
         root_turn_id=view.id,

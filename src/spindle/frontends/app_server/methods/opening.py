@@ -22,7 +22,7 @@ from spindle.frontends.app_server.objects import (
     Wire,
 )
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
-from spindle.frontends.app_server.threads import turns_of
+from spindle.frontends.app_server.threads import recorded_turns
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.workspace.agents_md import load_project_docs
 
@@ -142,7 +142,7 @@ def _turns_to_keep(last_turn_id: str | None, data: RolloutData) -> int | None:
     if last_turn_id is None:
         return None
     kept = 0
-    for turn in turns_of(data.records):
+    for turn in recorded_turns(data):
         kept += sum(isinstance(item, UserMessageItem) for item in turn.items)
         if turn.id == last_turn_id:
             return kept

@@ -30,10 +30,10 @@ from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
     page,
+    recorded_turns,
     summarised,
     thread_from_file,
     thread_from_summary,
-    turns_of,
     with_git,
 )
 from spindle.protocol.ops import ThreadRollback, Undo
@@ -199,7 +199,7 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     """A thread that is not loaded, by its file."""
     store = call.server.store
     data = store.read(ref)
-    turns = turns_of(data.records) if with_turns else ()
+    turns = recorded_turns(data) if with_turns else ()
     thread = thread_from_file(ref, data, store.names.all().get(ref.id), turns)
     return with_git(thread, store.git_notes.all().get(ref.id))
 
@@ -210,7 +210,7 @@ async def turns_in(call: Call, thread_id: str) -> list[Turn]:
     if loaded is not None:
         return loaded.turns()
     ref = call.server.store.get(thread_id)
-    return await asyncio.to_thread(lambda: turns_of(call.server.store.read(ref).records))
+    return await asyncio.to_thread(lambda: recorded_turns(call.server.store.read(ref)))
 
 
 async def turns_list(call: Call, params: TurnsListParams) -> Wire:
