@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.fleet.driver import Driver
 from spindle.fleet.engine import EngineFailed
 from spindle.fleet.engines import Chosen, chosen_engine
@@ -33,7 +33,11 @@ STOPPED, KILLED = 3, 130
 
 def run(parsed: Parsed, words: list[str]) -> int:
     order = read_order(parsed, words)
-    check_named(order.out, config_from(parsed))
+    try:
+        config = config_from(parsed)
+    except ConfigError as error:  # no task could begin
+        raise UsageError(str(error)) from error
+    check_named(order.out, config)
     opened = open_run(order, os.environ, SystemClock())
     try:
         with chosen_engine(opened.options, opened.terms, is_needed=bool(opened.todo)) as engine:
