@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from subprocess import CalledProcessError
 from typing import Any, Literal
 
 from harness import Bench, BenchError, Program
@@ -274,5 +275,5 @@ def attempt(
 ) -> None:
     try:
         scenario(bench, program, sizes, into)
-    except BenchError as error:
+    except (BenchError, CalledProcessError) as error:  # the other figures are worth having all the same
         say(f"  no figure: {error}")
