@@ -1,4 +1,4 @@
-"""Where modules are imported from, for `python -m spindle`."""
+"""What lies in the repository one works in is no place for our modules, nor for programs that we start ourselves."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def leave_working_folder() -> None:
         given = relative.union(os.path.abspath(entry) for entry in words)
     except OSError:
         return  # the folder is gone
-    root, own = _project_around(here), os.path.realpath(sys.prefix)
+    root, own = project_around(here), os.path.realpath(sys.prefix)
     for entry in given.intersection(sys.path):
         place = os.path.realpath(entry)
         is_around = f"{here}/".startswith(f"{place}/") or (root != "/" and f"{place}/".startswith(f"{root}/"))
@@ -30,8 +30,11 @@ def leave_working_folder() -> None:
             sys.path.remove(entry)
 
 
-def _project_around(here: str) -> str:
-    """The repository that one is in, as `process/lookup.py` has it: nothing of ours may be imported yet."""
+def project_around(here: str) -> str:
+    """The repository around a folder, whoever owns it; the folder itself where there is none.
+
+    Who keeps a whole home in a repository keeps their own modules and programs there too.
+    """
     root = here
     while root != os.path.dirname(root) and not os.path.lexists(f"{root}/.git"):
         root = os.path.dirname(root)

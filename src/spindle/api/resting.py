@@ -14,7 +14,6 @@ MOST_AWAKE = 8
 REST_AFTER_S = 1.0
 """A thread that is used again sooner does not rest in between: packing and unpacking cost more than a short turn."""
 
-
 SHORT_REST_S = 30.0
 """Who rested for less than that waits twice as long before the next rest: else threads that take turns, on a slow
 machine or with a slow model, would be packed and unpacked for every turn."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from spindle.module_path import project_around
+
 
 def find_installed(name: str, env: Mapping[str, str] | None = None, *, cwd: str | None = None) -> str | None:
     """The absolute path of the program, or None. `cwd` is the working folder."""
@@ -25,17 +27,6 @@ def find_installed(name: str, env: Mapping[str, str] | None = None, *, cwd: str 
         if not any(_is_inside(place, here) for place in (folder, os.path.realpath(folder), os.path.realpath(path))):
             return path
     return None
-
-
-def project_around(here: str) -> str:
-    """The repository around a folder, whoever owns it; the folder itself where there is none.
-
-    Who keeps a whole home in a repository keeps their own programs there too.
-    """
-    root = here
-    while root != os.path.dirname(root) and not os.path.lexists(f"{root}/.git"):
-        root = os.path.dirname(root)
-    return here if root in ("/", os.path.realpath(os.path.expanduser("~"))) else root
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -260,8 +260,8 @@ class Server:
         self._awake.pop(thread_id, None)
         if thread is None:
             return False
-        self._packing.forget(thread.live)
         await thread.close()
+        self._packing.forget(thread.live)  # after that: whoever looks at the past of a closing thread wakes it
         self.tell_all(ThreadStatusChanged(thread_id=thread_id, status=NotLoaded()))
         self.tell_all(ThreadClosed(thread_id=thread_id))
         self._unloaded += 1
