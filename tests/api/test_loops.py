@@ -143,16 +143,19 @@ async def test_a_client_that_is_closed_while_a_thread_opens_leaves_nothing_open(
         await opening
 
 
-def test_ctrl_c_in_run_stops_the_turn_and_goes_on_up(own_home: Path, workspace: Path) -> None:
+@pytest.mark.parametrize("to", ["os.kill(os.getpid(), SIGINT)", "signal.pthread_kill(threading.get_ident(), SIGINT)"])
+def test_ctrl_c_in_run_stops_the_turn_and_goes_on_up(own_home: Path, workspace: Path, to: str) -> None:
+    """Whichever thread the system hands it to: of those of a process, it takes any."""
     done = run_program(
-        """
+        f"""
         import os, signal, threading, time
+        from signal import SIGINT
         from spindle import Spindle
         from spindle.testing import ScriptedModel, calls, says
         def press():
             while not os.path.exists(CWD + "/begun"): time.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGINT)
-        steps = [calls("exec_command", {"cmd": "touch begun; sleep 300; touch late"}, "c1"), says("fine")]
+            {to}
+        steps = [calls("exec_command", {{"cmd": "touch begun; sleep 300; touch late"}}, "c1"), says("fine")]
         with Spindle(home=HOME_FOLDER, model_client=ScriptedModel(*steps)) as client:
             thread = client.thread_start(cwd=CWD, sandbox="danger-full-access")
             threading.Thread(target=press).start()

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _JOIN_S = 10.0
 _END_S = 1.0
+_LOOK_S = 0.1
 _callers: contextvars.ContextVar[list[FrameType]] = contextvars.ContextVar("callers")
 
 
@@ -106,7 +107,7 @@ class Engine:
             work.close()
             raise
         try:
-            result, error = done.result()
+            result, error = _wait(done)
         except BaseException:  # Ctrl-C, while we waited
             self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
             done.result()
@@ -132,6 +133,22 @@ class Engine:
             return  # ended already
         if not self.is_current:
             self._thread.join(_JOIN_S)
+
+
+def _wait(done: Future[T]) -> T:
+    """What a future gives. On the main thread it takes a look at the signals now and then.
+
+    The system may hand Ctrl-C to any thread of the process, and Python deals with it on the main thread alone, which
+    nothing would wake: it would sit out the whole turn.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return done.result()
+    while True:
+        try:
+            return done.result(_LOOK_S)
+        except TimeoutError:
+            if done.done():  # an outcome that is handed over, never raised: so it has come just now
+                return done.result()
 
 
 async def _end_all(loop: asyncio.AbstractEventLoop) -> None:

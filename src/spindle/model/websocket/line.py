@@ -204,6 +204,7 @@ class Line:
 
 def _accepted(key: str) -> str:
     """What a server answers that has read the key."""
-    from _sha1 import sha1  # of the standard library; `hashlib` would load OpenSSL
+    # Of the standard library; `hashlib` would load OpenSSL. Debian builds it in, where the type checker sees no file.
+    from _sha1 import sha1  # pyright: ignore[reportMissingImports]
 
     return b2a_base64(sha1(key.encode() + _GUID).digest(), newline=False).decode()
