@@ -19,8 +19,8 @@ from spindle.thread.view import preview
 class Many:
     """Threads with a scripted model each, and who packs them."""
 
-    def __init__(self, most_awake: int, after_s: float = 0.0) -> None:
-        self.resting = RestingThreads(most_awake, after_s)
+    def __init__(self, most_awake: int, wait_s_per_mb: float = 0.0) -> None:
+        self.resting = RestingThreads(most_awake, wait_s_per_mb, busy_s=0.0)
         self.threads: list[OpenThread] = []
         self.models: list[ScriptedModel] = []
         self.hearings: list[Hearing] = []
@@ -70,11 +70,21 @@ async def test_no_more_threads_than_may_be_awake_never_rest(opened: Opener) -> N
         assert await many.settle() == []
 
 
-async def test_a_thread_that_was_used_just_now_does_not_rest(opened: Opener) -> None:  # noqa: F811
-    many = await Many(1, after_s=3600.0).open(opened, 3)
-    for number in range(3):
-        await many.say(number, "word")
-    assert await many.settle() == []
+async def test_a_thread_with_much_to_pack_waits_before_it_does_so_again(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0, wait_s_per_mb=0.2).open(opened, 2)
+    await many.say(0, "word " + "".join(f"{number:09}" for number in range(100_000)))
+    await many.say(1, "word")
+    assert await many.settle() == [0, 1]  # how much there is to pack, nobody knows before
+    await many.say(0, "word")
+    await many.say(1, "word")
+    long_s, short_s = (many.resting.waits_s(thread) for thread in many.threads)
+    assert long_s > 10 * short_s > 0
+    await asyncio.sleep(2 * short_s)
+    assert await many.settle() == [1]
+    await asyncio.sleep(long_s)
+    assert await many.settle() == [0, 1]
+    many.resting.forget(many.threads[0])
+    assert many.resting.waits_s(many.threads[0]) == 0.0
 
 
 async def test_a_message_to_a_resting_thread_follows_what_was_said_before(opened: Opener) -> None:  # noqa: F811
@@ -133,14 +143,3 @@ async def test_a_thread_is_not_packed_for_the_sake_of_one_that_is_closed(opened:
     await many.say(1, "word")
     many.resting.forget(many.threads[1])
     assert await many.settle() == []
-
-
-async def test_a_thread_that_is_woken_soon_waits_longer_for_its_next_rest(opened: Opener) -> None:  # noqa: F811
-    many = await Many(0, after_s=1e-6).open(opened, 1)
-    (thread,) = many.threads
-    await many.say(0, "word one")
-    assert await many.settle() == [0] and many.resting.waits_s(thread) == 1e-6
-    await many.say(0, "word two")
-    assert many.resting.waits_s(thread) == 2e-6
-    many.resting.forget(thread)
-    assert many.resting.waits_s(thread) == 1e-6

@@ -178,8 +178,11 @@ class OpenThread:
         if (writer := self._session.thread.history.writer) is not None:
             writer.wake()
 
-    def pack(self, woken: Callable[[], None]) -> bool:
-        """Pack its past until somebody looks at it, who is told by `woken`; false while something goes on in it."""
+    def pack(self, woken: Callable[[], None]) -> int | None:
+        """Pack its past until somebody looks at it, which `woken` tells; gives how many bytes that were.
+
+        None while something goes on in it; then nothing is packed.
+        """
         from spindle.core.resting import rest  # for programs with many threads
 
         return rest(self._session, woken)

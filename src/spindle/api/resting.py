@@ -1,4 +1,8 @@
-"""Which of many open threads rest: those that were not used for a while, but for the ones used last."""
+"""Which of many open threads rest: all but the ones used last.
+
+A process that holds many threads, and uses them in turn, would else hold the whole past of each of them, most of it
+in small objects that leave their room in pieces when they go.
+"""
 
 from __future__ import annotations
 
@@ -11,59 +15,61 @@ from spindle.api.door import OpenThread
 MOST_AWAKE = 8
 """So many threads never rest, the ones used last."""
 
-REST_AFTER_S = 1.0
-"""A thread that is used again sooner does not rest in between: packing and unpacking cost more than a short turn."""
+WAIT_S_PER_MB = 0.2
+"""How long a thread stays awake after it was used, for each megabyte that it packed the last time.
 
-SHORT_REST_S = 30.0
-"""Who rested for less than that waits twice as long before the next rest: else threads that take turns, on a slow
-machine or with a slow model, would be packed and unpacked for every turn."""
+Packing and unpacking a megabyte takes some ten milliseconds. So that much of a processor's time goes into it at most
+where many threads take turns, and a short thread rests at once.
+"""
+
+BUSY_S = 1.0
+"""After that a thread is looked at again in which something went on."""
 
 
 class RestingThreads:
     """Told which threads are used, it packs the others. All of it happens on one event loop."""
 
-    def __init__(self, most_awake: int = MOST_AWAKE, after_s: float = REST_AFTER_S) -> None:
+    def __init__(
+        self, most_awake: int = MOST_AWAKE, wait_s_per_mb: float = WAIT_S_PER_MB, busy_s: float = BUSY_S
+    ) -> None:
         self._most_awake = most_awake
-        self._after_s = after_s
-        self._used: dict[OpenThread, float] = {}
-        """Threads that do not rest, and when each was used; the one used last is at the end."""
-        self._waits_s: dict[OpenThread, float] = {}
-        """How long those wait that had a short rest."""
+        self._wait_s_per_mb = wait_s_per_mb
+        self._busy_s = busy_s
+        self._due: dict[OpenThread, float] = {}
+        """Threads that do not rest, and from when on each may; the one used last is at the end."""
+        self._sizes: dict[OpenThread, int] = {}
+        """How many bytes each packed the last time."""
         self._timer: asyncio.TimerHandle | None = None
 
     def used(self, thread: OpenThread) -> None:
         """It was opened, a turn of it has ended, or somebody looked at what was packed."""
-        self._used.pop(thread, None)
-        self._used[thread] = asyncio.get_running_loop().time()
-        if self._timer is None:
-            self._look_again()
+        self._wait(thread, self.waits_s(thread))
 
     def forget(self, thread: OpenThread) -> None:
         """It is closed."""
-        self._used.pop(thread, None)
-        self._waits_s.pop(thread, None)
+        self._due.pop(thread, None)
+        self._sizes.pop(thread, None)
 
     def waits_s(self, thread: OpenThread) -> float:
         """How long it must not have been used before it rests."""
-        return self._waits_s.get(thread, self._after_s)
+        return self._sizes.get(thread, 0) / 1e6 * self._wait_s_per_mb
 
     def close(self) -> None:
         """No thread is packed from now on."""
-        self._used.clear()
+        self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _woken(self, thread: OpenThread, since: float) -> None:
-        if asyncio.get_running_loop().time() - since < SHORT_REST_S:
-            self._waits_s[thread] = 2 * self.waits_s(thread)
-        else:
-            self._waits_s.pop(thread, None)
-        self.used(thread)
+    def _wait(self, thread: OpenThread, seconds: float) -> None:
+        self._due.pop(thread, None)
+        self._due[thread] = asyncio.get_running_loop().time() + seconds
+        if self._timer is None:
+            self._look_again()
 
     def _waiting(self) -> list[tuple[float, OpenThread]]:
         """Those that may rest, and from when on."""
-        older = islice(self._used.items(), max(0, len(self._used) - self._most_awake))
-        return [(since + self.waits_s(thread), thread) for thread, since in older]
+        older = islice(self._due.items(), max(0, len(self._due) - self._most_awake))
+        return [(due, thread) for thread, due in older]
 
     def _look_again(self) -> None:
         if waiting := self._waiting():
@@ -75,8 +81,11 @@ class RestingThreads:
         now = asyncio.get_running_loop().time()
         thread = next((thread for due, thread in self._waiting() if due <= now), None)
         if thread is not None:
-            del self._used[thread]
-            if not thread.pack(partial(self._woken, thread, now)):
-                self.used(thread)  # something goes on in it
+            size = thread.pack(partial(self.used, thread))
+            if size is None:
+                self._wait(thread, self._busy_s)
+            else:
+                del self._due[thread]
+                self._sizes[thread] = size or self._sizes.get(thread, 0)
         if self._timer is None:
             self._look_again()

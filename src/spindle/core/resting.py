@@ -30,18 +30,19 @@ class HoldsPast(Protocol):
         ...
 
 
-def rest(session: Session, woken: Callable[[], None]) -> bool:
+def rest(session: Session, woken: Callable[[], None]) -> int | None:
     """Pack what a session holds of the past; `woken` is called when somebody looks at it again.
 
-    False, and nothing is done, while a turn runs or an op is dealt with: whoever deals with it may hold on to what it
-    has seen.
+    Gives how many bytes were packed: so much is to be unpacked then. None, and nothing is done, while a turn runs or an
+    op is dealt with: whoever deals with it may hold on to what it has seen.
     """
     if session.is_running or not _is_settled(session):
-        return False
+        return None
     thread = session.thread
-    if not is_resting(thread.history) and thread.history.records:
-        Past(thread.holders_of_past(), [thread.instructions, thread.tools.specs_bytes], woken)
-    return True
+    if is_resting(thread.history) or not thread.history.records:
+        return 0
+    thread.history.records = thread.history.records.packed()
+    return Past(thread.holders_of_past(), [thread.instructions, thread.tools.specs_bytes], woken).size
 
 
 def is_resting(holder: HoldsPast) -> bool:
@@ -62,14 +63,18 @@ def _is_settled(session: Session) -> bool:
 class Past:
     """What some objects held, in one piece, and who they are."""
 
-    __slots__ = ("_holders", "_known", "_packed", "_woken")
+    __slots__ = ("_beside", "_holders", "_known", "_packed", "_woken", "size")
 
     def __init__(self, holders: Sequence[HoldsPast], known: Sequence[bytes], woken: Callable[[], None]) -> None:
         """`known` is text that lives on elsewhere: where it occurs near the beginning it takes no room."""
         held = [{name: vars(holder)[name] for name in holder.PAST} for holder in holders]
         # The fastest level: most of it is JSON much like the lines before, and a slower one hardly finds more.
         packer = zlib.compressobj(1, zdict=b"".join(known))
-        self._packed = packer.compress(pickle.dumps(held, pickle.HIGHEST_PROTOCOL)) + packer.flush()
+        beside: list[pickle.PickleBuffer] = []
+        pickled = pickle.dumps(held, pickle.HIGHEST_PROTOCOL, buffer_callback=beside.append)
+        self._packed = packer.compress(pickled) + packer.flush()
+        self._beside = [buffer.raw().obj for buffer in beside]
+        self.size = len(pickled)
         self._holders, self._known, self._woken = holders, known, woken
         for holder in holders:
             attributes = vars(holder)
@@ -81,7 +86,7 @@ class Past:
     def unpack(self) -> None:
         """Give back to each what it held."""
         unpacker = zlib.decompressobj(zdict=b"".join(self._known))
-        held: list[dict[str, Any]] = pickle.loads(unpacker.decompress(self._packed))
+        held: list[dict[str, Any]] = pickle.loads(unpacker.decompress(self._packed), buffers=self._beside)
         for holder, attributes in zip(self._holders, held, strict=True):
             object.__setattr__(holder, "__class__", type(holder).__base__)
             del vars(holder)["_past"]

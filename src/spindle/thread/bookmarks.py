@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from spindle.protocol.items import encode_payload
 from spindle.thread.entry import Entry, encode_made_in
 
-Context = tuple[int, dict[str, Any]]
-"""Recorded settings, and the length of the folded list when they were recorded."""
+Context = tuple[int, bytes]
+"""The length of the folded list when settings were recorded, and the settings, as JSON: few of them are looked at."""
 
 
 class Bookmark:

@@ -10,7 +10,16 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import Item, decode_json, is_call, is_external, is_output, is_user_input, item_text
+from spindle.protocol.items import (
+    Item,
+    decode_json,
+    encode_payload,
+    is_call,
+    is_external,
+    is_output,
+    is_user_input,
+    item_text,
+)
 from spindle.protocol.provenance import ModelOrigin
 from spindle.thread.bookmarks import Bookmark, Context
 from spindle.thread.entry import Entry, Record, decode_made, entries_of
@@ -80,7 +89,7 @@ class Folded:
     @property
     def last_turn_context(self) -> dict[str, Any] | None:
         """The settings the model was last told, as far as the list still says so."""
-        return self._contexts[-1][1] if self._contexts else None
+        return decode_json(self._contexts[-1][1]) if self._contexts else None
 
     @property
     def model(self) -> str | None:
@@ -129,7 +138,7 @@ class Folded:
             case "event_msg":
                 self._fold_event(record.raw)
             case "turn_context":
-                self._fold_context(record.payload)
+                self._fold_context(record)
             case "world_state":
                 self._fold_world_state(record.raw)
             case "compacted":
@@ -216,13 +225,15 @@ class Folded:
         elif isinstance(estimated, int):
             self.compacted_tokens = self.compacted_tokens or estimated
 
-    def _fold_context(self, payload: dict[str, Any]) -> None:
+    def _fold_context(self, record: Record) -> None:
         """Complete a context of the reference's current generation, so that nothing it told is told again."""
+        payload = record.payload
+        raw = record.raw if payload else b"{}"  # a damaged rollout may hold anything
         if _KEEPS_WORLD_STATE not in payload:
             self._user_instructions = payload.get("user_instructions")
         elif self._user_instructions is not None:
-            payload = {"user_instructions": self._user_instructions, **payload}
-        self._contexts.append((len(self.entries), payload))
+            raw = encode_payload({"user_instructions": self._user_instructions, **payload})
+        self._contexts.append((len(self.entries), raw))
 
     def _fold_world_state(self, raw: bytes) -> None:
         try:
@@ -265,7 +276,7 @@ class Folded:
         # A turn's settings are recorded beside its first message, while the messages that told the model about them
         # stand before it and stay.
         before = [context for context in self._contexts if context[0] < cut]
-        after = next(([(cut, payload)] for length, payload in self._contexts if length >= cut), [])
+        after = next(([(cut, raw)] for length, raw in self._contexts if length >= cut), [])
         self._go_back(self.entries[:cut], before + after)
 
     def _restore(self, mark: Bookmark) -> None:
@@ -274,8 +285,7 @@ class Folded:
     def _replace(self, entries: list[Entry], message: str) -> None:
         if message:
             self._summaries.add(message)
-        context = self.last_turn_context
-        self._become(entries, [] if context is None else [(0, context)])
+        self._become(entries, [(0, raw) for _, raw in self._contexts[-1:]])
 
     def _go_back(self, entries: list[Entry], contexts: list[Context]) -> None:
         """Return to an earlier state, in which the last compaction may not have happened yet."""

@@ -17,6 +17,7 @@ from spindle.thread.call_order import KIND, AllAnswered, in_call_order
 from spindle.thread.entry import Entry, Record, encode_made, encode_made_in
 from spindle.thread.folding import Folded
 from spindle.thread.payloads import REFUSED
+from spindle.thread.records import Records
 from spindle.thread.rollout import RolloutWriter
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class History(Folded):
         """
         self.seal: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
         """`seal(meta, context)`: marks the settings of a turn as written by this home; see `seal`."""
-        self.records: list[Record] = []
+        self.records = Records()
         """Everything that was recorded, in the order in which it is told, whether or not there is a file."""
         self._batch: list[Entry] = []
         """What was recorded since the first open call, in that order; empty until one of the calls is answered."""
@@ -50,7 +51,7 @@ class History(Folded):
         """The history that a rollout file holds. `writer` goes on with the same file."""
         history = cls(writer)
         history.meta = data.meta
-        history.records = data.records
+        history.records = Records(data.records)
         for record in data.records:
             history._fold(record)
         return history
@@ -138,8 +139,9 @@ class History(Folded):
         """Record the settings that the model was told for this turn."""
         if self.seal is not None and self.writer is not None:
             payload = self.seal(self.meta, payload)
-        self._record("turn_context", encode_payload(payload))
-        self._contexts.append((len(self.entries), payload))
+        raw = encode_payload(payload)
+        self._record("turn_context", raw)
+        self._contexts.append((len(self.entries), raw))
 
     def append_compacted(
         self,

@@ -128,11 +128,12 @@ def mark_of(undo_id: str) -> str:
 def has_gone_back(history: History, mark: str) -> bool:
     """Has the thread gone back since this mark was made?"""
     needle = mark.encode()
-    records = history.records
-    at = next((at for at in reversed(range(len(records))) if needle in records[at].raw), None)
-    if at is None:
-        return False
-    return any(record.kind == "compacted" or b'"thread_rolled_back"' in record.raw[:64] for record in records[at + 1 :])
+    goes_back = False
+    for record in reversed(history.records):
+        if needle in record.raw:
+            return goes_back
+        goes_back = goes_back or record.kind == "compacted" or b'"thread_rolled_back"' in record.raw[:64]
+    return False
 
 
 def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:

@@ -204,7 +204,6 @@ class Line:
 
 def _accepted(key: str) -> str:
     """What a server answers that has read the key."""
-    # Of the standard library; `hashlib` would load OpenSSL. Debian builds it in, where the type checker sees no file.
-    from _sha1 import sha1  # pyright: ignore[reportMissingImports]
+    from _sha1 import sha1  # `hashlib` would load OpenSSL  # pyright: ignore[reportMissingImports]
 
     return b2a_base64(sha1(key.encode() + _GUID).digest(), newline=False).decode()

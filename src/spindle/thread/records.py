@@ -1,0 +1,97 @@
+"""The lines of a thread as a process holds them.
+
+Most of what a thread holds are lines that nobody looks at again. A thread that rests (`core/resting.py`) therefore has
+its older ones packed in chunks, which stay packed when it wakes: whoever goes through the lines unpacks a chunk at a
+time. So what a rest costs depends on what is new, not on how long the thread is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import msgspec
+
+from spindle.thread.entry import Record
+
+CHUNK = 64
+"""So many lines are packed together."""
+
+
+class Records(Sequence[Record]):
+    """Lines in their order. It can be appended to, and no line ever changes."""
+
+    __slots__ = ("_chunks", "_open")
+
+    def __init__(self, lines: list[Record] | None = None, chunks: Sequence[bytes] = ()) -> None:
+        self._chunks = chunks
+        """The first lines, `CHUNK` in each."""
+        self._open = [] if lines is None else lines
+        """The lines behind them."""
+
+    def append(self, record: Record) -> None:
+        self._open.append(record)
+
+    def packed(self) -> Records:
+        """The same lines, with as many of them packed as fill whole chunks. Whoever holds this object may go on."""
+        whole = len(self._open) // CHUNK * CHUNK
+        new = [_pack(self._open[start : start + CHUNK]) for start in range(0, whole, CHUNK)]
+        return Records(self._open[whole:], [*self._chunks, *new]) if new else self
+
+    def __len__(self) -> int:
+        return len(self._chunks) * CHUNK + len(self._open)
+
+    def __iter__(self) -> Iterator[Record]:
+        for chunk in self._chunks:
+            yield from _unpack(chunk)
+        yield from self._open
+
+    def __reversed__(self) -> Iterator[Record]:
+        yield from reversed(self._open)
+        for chunk in reversed(self._chunks):
+            yield from reversed(_unpack(chunk))
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Record]: ...
+    def __getitem__(self, place: int | slice) -> Record | list[Record]:
+        packed = len(self._chunks) * CHUNK
+        if isinstance(place, int):
+            at = place + len(self) if place < 0 else place
+            if not 0 <= at < len(self):
+                raise IndexError(place)
+            return self._open[at - packed] if at >= packed else _unpack(self._chunks[at // CHUNK])[at % CHUNK]
+        start, stop, step = place.indices(len(self))
+        if step == 1 and start >= packed:  # what is new: the usual case
+            return self._open[start - packed : max(start, stop) - packed]
+        return list(self)[place]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The chunks are handed over beside what is pickled: they are as small as they get."""
+        from pickle import PickleBuffer  # only for threads that rest
+
+        return _again, (self._open, [PickleBuffer(chunk) for chunk in self._chunks])
+
+    def __repr__(self) -> str:
+        return f"Records({len(self)} lines)"
+
+
+def _again(lines: list[Record], chunks: list[bytes]) -> Records:
+    return Records(lines, chunks)
+
+
+def _pack(lines: list[Record]) -> bytes:
+    import zlib  # only for threads that rest
+
+    fields = [(line.kind, line.raw, line.timestamp, line.ordinal, line.beside) for line in lines]
+    return zlib.compress(msgspec.msgpack.encode(fields), 1)
+
+
+def _unpack(chunk: bytes) -> list[Record]:
+    import zlib  # only for threads that have rested
+
+    return [Record(*fields) for fields in _read(zlib.decompress(chunk))]
+
+
+_read = msgspec.msgpack.Decoder(list[tuple[str, bytes, str, int | None, bytes]]).decode
