@@ -35,7 +35,7 @@ COMMAND_EVERY = 10
 MAX_LINE = 64 << 20
 IDLE_MB = 0.2
 """What an idle thread may hold, without its history."""
-MAX_FACTOR = 5.0
+MAX_FACTOR = 1.5
 """What the history of a thread may take in memory, for each byte that is recorded of it."""
 LEFT_MB = 2.0
 """What may be left of a whole repetition when its threads are put away."""
@@ -312,7 +312,7 @@ def report(number: int, row: Figures, options: argparse.Namespace, *, has_silent
 def verdicts(rows: list[Figures]) -> bool:
     """Print what must hold and whether it does."""
     faults = sum(row.faults for row in rows)
-    opened = max(row.opened_mb for row in rows)
+    opened, used = (max(getattr(row, name) for row in rows) for name in ("opened_mb", "used_mb"))
     # The silent client's last repetition is apart: it may leave behind what the allocator keeps of its backlog.
     alone = rows[:-1] if len(rows) > 1 else rows
     factor = max((row.used_mb - row.opened_mb) / row.history_mb for row in alone)
@@ -321,6 +321,7 @@ def verdicts(rows: list[Figures]) -> bool:
     checks: list[tuple[str, str, bool]] = [
         ("rounds with something lost, doubled or out of order", f"{faults}", faults == 0),
         ("an idle thread, opened", f"{opened:.3f} MB (≤ {IDLE_MB})", opened <= IDLE_MB),
+        ("an idle thread, used", f"{used:.3f} MB (≤ {IDLE_MB})", used <= IDLE_MB),
         ("its history in memory, for each byte recorded", f"{factor:.1f} (≤ {MAX_FACTOR})", factor <= MAX_FACTOR),
         ("growth of the server from one repetition to the last", f"{grown:.1f} MB (≤ {LEFT_MB})", grown <= LEFT_MB),
         ("its CPU beside a client that does not read", f"{dearer:.2f} × (≤ 1.5)", dearer <= 1.5),

@@ -15,11 +15,14 @@ from spindle.api.door import OpenThread
 MOST_AWAKE = 8
 """So many threads never rest, the ones used last."""
 
-WAIT_S_PER_MB = 0.2
-"""How long a thread stays awake after it was used, for each megabyte that it packed the last time.
+SHORT_BYTES = 500_000
+"""A thread whose past is no longer than that rests at once: it takes some milliseconds."""
 
-Packing and unpacking a megabyte takes some ten milliseconds. So that much of a processor's time goes into it at most
-where many threads take turns, and a short thread rests at once.
+WAIT_S_PER_MB = 0.2
+"""How long a longer one stays awake after it was used, for each megabyte that it packed the last time.
+
+Packing and unpacking a megabyte takes some ten milliseconds. So only a small part of a processor's time goes into it
+where many threads take turns.
 """
 
 BUSY_S = 1.0
@@ -52,7 +55,8 @@ class RestingThreads:
 
     def waits_s(self, thread: OpenThread) -> float:
         """How long it must not have been used before it rests."""
-        return self._sizes.get(thread, 0) / 1e6 * self._wait_s_per_mb
+        size = self._sizes.get(thread, 0)
+        return size / 1e6 * self._wait_s_per_mb if size > SHORT_BYTES else 0.0
 
     def close(self) -> None:
         """No thread is packed from now on."""
@@ -63,8 +67,7 @@ class RestingThreads:
     def _wait(self, thread: OpenThread, seconds: float) -> None:
         self._due.pop(thread, None)
         self._due[thread] = asyncio.get_running_loop().time() + seconds
-        if self._timer is None:
-            self._look_again()
+        self._look_again()
 
     def _waiting(self) -> list[tuple[float, OpenThread]]:
         """Those that may rest, and from when on."""
@@ -72,20 +75,24 @@ class RestingThreads:
         return [(due, thread) for thread, due in older]
 
     def _look_again(self) -> None:
+        """Set the timer: another thread may be due now, and sooner than the one that was waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if waiting := self._waiting():
-            # One at a time, and what waits comes in between: nobody has to wait for all of them.
             self._timer = asyncio.get_running_loop().call_at(min(due for due, _ in waiting), self._look)
 
     def _look(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        thread = next((thread for due, thread in self._waiting() if due <= now), None)
-        if thread is not None:
+        waiting = [thread for due, thread in self._waiting() if due <= now]
+        # One at a time, and what else there is to do comes in between: nobody has to wait for all of them. More, where
+        # several are woken in between.
+        for thread in waiting[: 1 + len(waiting) // 4]:
             size = thread.pack(partial(self.used, thread))
             if size is None:
                 self._wait(thread, self._busy_s)
             else:
                 del self._due[thread]
                 self._sizes[thread] = size or self._sizes.get(thread, 0)
-        if self._timer is None:
-            self._look_again()
+        self._look_again()

@@ -85,7 +85,7 @@ def _pack(lines: list[Record]) -> bytes:
     import zlib  # only for threads that rest
 
     fields = [(line.kind, line.raw, line.timestamp, line.ordinal, line.beside) for line in lines]
-    return zlib.compress(msgspec.msgpack.encode(fields), 1)
+    return zlib.compress(msgspec.msgpack.encode(fields))
 
 
 def _unpack(chunk: bytes) -> list[Record]:

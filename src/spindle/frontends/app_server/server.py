@@ -47,6 +47,9 @@ MAX_LOADED = 256
 COLLECT_EVERY = 64
 """After this many threads were put away, or turns have ended, their memory is given back."""
 
+COLLECT_ALL_EVERY = 256
+"""After this many turns, that of older objects too, which takes longer."""
+
 COLLECT_IDLE_S = 1.0
 """The same when nothing has happened in any thread for this long."""
 
@@ -171,7 +174,9 @@ class Server:
     def _turn_ended(self, thread: LoadedThread) -> None:
         self._settled(thread)
         self._ended += 1
-        if self._ended % COLLECT_EVERY == 0:
+        if self._ended % COLLECT_ALL_EVERY == 0:
+            gc.collect()  # what was awake at one of the looks below, and rests now, is no longer young
+        elif self._ended % COLLECT_EVERY == 0:
             gc.collect(1)  # what is young, so that nobody waits for it
         self._collect_soon()
 
@@ -184,6 +189,7 @@ class Server:
     def _collect(self) -> None:
         if all(thread.hearing.active_turn is None for thread in self.threads.values()):
             gc.collect()
+            _give_back_memory()
 
     def _settled(self, thread: LoadedThread) -> None:
         """A thread was used. Of those in which nothing happens, the ones used longest ago let go of what they hold."""
@@ -287,6 +293,15 @@ class Server:
     def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
         shown = thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
         return with_git(shown, self.store.git_notes.all().get(thread.id))
+
+
+def _give_back_memory() -> None:
+    """The C library keeps what was packed and let go, in pieces between what is held; the system gets it back."""
+    import ctypes  # slow: not before the server has had something to do
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library alone
+    if trim is not None:
+        trim(0)
 
 
 def check_thread_id(thread_id: str) -> str:
