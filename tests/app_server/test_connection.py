@@ -85,7 +85,7 @@ def test_the_end_of_input_ends_turns_and_commands_and_is_a_success(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_ends_the_server_like_the_end_of_input(
+def test_a_signal_ends_the_server_and_what_it_runs(
     client: Client, server: FakeServer, workspace: Path, home: Path, number: signal.Signals
 ) -> None:
     server.script(turn(call("exec_command", {"cmd": "echo $$ > pid; sleep 600", "yield_time_ms": 30000}, "c1")))
@@ -94,6 +94,8 @@ def test_a_signal_ends_the_server_like_the_end_of_input(
     client.process.send_signal(number)
     assert client.process.wait(WAIT_S) == 128 + number
     assert not Path(f"/proc/{pid}").exists()
+    client.reader.join()
+    assert "turn/completed" not in methods(client.seen), "to the client the server is gone; nobody interrupted the turn"
     (record,) = home.rglob("rollout-*.jsonl")
     assert '"turn_aborted"' in record.read_text()
 

@@ -256,7 +256,11 @@ def test_every_refusal_is_asked_for_so_often_and_says_this(client: Client, serve
         done, seen = client.turn(client.start_thread(model="gpt-5.2-codx"), "hi")
         last = [message["params"] for message in seen if message.get("method") == "error"][-1]
         text, asked = done["error"]["message"], len(server.turns_asked) - before
-        missing = [part for part in row.says if part not in text]
+        is_quota = row.says[0] == QUOTA[0]
+        said = done["error"]["additionalDetails"] if is_quota else text
+        missing = [part for part in row.says if part not in said]
+        if is_quota and text != "Quota exceeded. Check your plan and billing details.":
+            missing.append("the sentence by which clients know it")
         told = (done["status"], last["willRetry"], last["error"]["message"])
         if missing or (asked, done["error"]["codexErrorInfo"], *told) != (row.asked, row.info, "failed", False, text):
             wrong.append(f"{row.name}: asked {asked}, {done['error']['codexErrorInfo']}, lacks {missing}: {text}")

@@ -20,6 +20,7 @@ def test_a_new_thread_is_described_in_full(client: Client, workspace: Path, home
         "serviceTier": None,
         "disabledPluginIds": [],
         "cwd": str(workspace),
+        "runtimeWorkspaceRoots": [str(workspace)],
         "instructionSources": [str(workspace / "AGENTS.md")],
         "approvalPolicy": "on-request",
         "approvalsReviewer": "user",
@@ -32,7 +33,10 @@ def test_a_new_thread_is_described_in_full(client: Client, workspace: Path, home
         },
         "activePermissionProfile": None,
         "reasoningEffort": None,
+        "multiAgentMode": "explicitRequestOnly",
     }
+    here = {"environmentId": "local", "cwd": str(workspace), "runtimeWorkspaceRoots": [str(workspace)]}
+    assert thread["environments"] == [here] and thread["canAcceptDirectInput"] is True
     assert thread["status"] == {"type": "idle"} and thread["turns"] == [] and thread["preview"] == ""
     assert thread["id"] == thread["sessionId"] and thread["path"].endswith(f"{thread['id']}.jsonl")
     assert (thread["originator"], thread["source"], thread["ephemeral"]) == ("tester", "vscode", False)
@@ -59,12 +63,23 @@ def test_a_thread_goes_on_in_another_server(client: Client, start: Start, server
     client.close()
     other = start()
     other.initialize()
+    asleep = other.result("thread/read", {"threadId": thread_id})["thread"]
+    assert asleep["environments"] is None and asleep["canAcceptDirectInput"] is None
     opened = other.result("thread/resume", {"threadId": thread_id})
     (old,) = opened["thread"]["turns"]
     assert (old["id"], old["status"], old["itemsView"]) == (done["id"], "completed", "full")
     assert [item["type"] for item in old["items"]] == ["userMessage", "agentMessage"]
     assert opened["thread"]["preview"] == "P1" and opened["thread"]["name"] is None
-    assert other.result("thread/resume", {"threadId": thread_id, "excludeTurns": True})["thread"]["turns"] == []
+    assert (opened["turnsBackwardsCursor"], opened["itemsBackwardsCursor"]) == (
+        f"={old['id']}",
+        f"={old['items'][-1]['id']}",
+    )
+    assert opened["collaborationMode"]["mode"] == "default" and opened["initialTurnsPage"] is None
+    brief = other.result(
+        "thread/resume",
+        {"threadId": thread_id, "excludeTurns": True, "initialTurnsPage": {"limit": 1, "itemsView": "full"}},
+    )
+    assert brief["thread"]["turns"] == [] and brief["initialTurnsPage"]["data"] == [old]
     other.turn(thread_id, "P2")
     first, second = server.requests[0].json["input"], server.requests[1].json["input"]
     assert second[: len(first)] == first

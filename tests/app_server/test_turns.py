@@ -239,9 +239,59 @@ def test_what_a_turn_did_is_there_when_the_thread_is_read_and_resumed(
         ]
         _, ran, patched, _ = read["items"]
         assert (ran["id"], ran["status"], ran["exitCode"]) == ("c1", "completed", 0)
+        assert ran["commandActions"] == [{"type": "unknown", "command": "echo hello"}]
         assert "echo hello" in ran["command"] and ran["aggregatedOutput"] == "hello\n" and ran["cwd"] == str(workspace)
         assert (patched["id"], patched["status"]) == ("c2", "completed")
         assert patched["changes"] == [{"path": str(workspace / "p.txt"), "kind": {"type": "add"}, "diff": "x\n"}]
+
+
+def test_what_an_input_mentions_is_there_when_the_thread_is_read(
+    start: Start, server: FakeServer, workspace: Path
+) -> None:
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread()
+    mentions = [{"type": "skill", "name": "demo", "path": str(workspace / "SKILL.md")}]
+    mentions += [{"type": "mention", "name": "a page", "path": "app://page"}]
+    said = {"threadId": thread_id, "input": [*_text("look"), *mentions], "clientUserMessageId": "mine-2"}
+    client.result("turn/start", said)
+    client.note("turn/completed")
+    (live,) = items(client.seen, "userMessage")
+    assert live["content"][1:] == mentions
+    reads = [client.result("thread/read", {"threadId": thread_id, "includeTurns": True})]
+    client.close()
+    again = start()
+    again.initialize()
+    reads.append(again.result("thread/resume", {"threadId": thread_id}))
+    for read in reads:
+        item = read["thread"]["turns"][0]["items"][0]
+        assert (item["content"], item["clientId"]) == (live["content"], "mine-2")
+
+
+def test_a_turn_may_have_a_tier_of_its_own_and_say_where_it_comes_from(
+    start: Start, server: FakeServer, home: Path
+) -> None:
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread(serviceTier="flex")
+    where = {"turnTrigger": "automation", "parentTurnId": "p-1", "rootTurnId": "r-1"}
+    content = {"threadId": thread_id, "input": _text("one")}
+    begun = client.result("turn/start", {**content, "serviceTierForTurn": "default", **where})["turn"]
+    done = client.note("turn/completed")["turn"]
+    client.turn(thread_id, "two", serviceTierForTurn="priority")
+    own, _ = client.turn(thread_id, "three")
+    assert [asked.json.get("service_tier") for asked in server.turns_asked] == [None, "priority", "flex"]
+    assert "thread/settings/updated" not in methods(client.seen)
+    assert {begun["rootTurnId"], client.note("turn/started")["turn"]["rootTurnId"], done["rootTurnId"]} == {"r-1"}
+    client.close()
+    (record,) = home.rglob("rollout-*.jsonl")
+    assert '"turn_attribution":{"turn_trigger":"automation","parent_turn_id":"p-1","root_turn_id":"r-1"}' in (
+        record.read_text()
+    )
+    again = start()
+    again.initialize()
+    first, _, third = again.result("thread/resume", {"threadId": thread_id})["thread"]["turns"]
+    assert (first["rootTurnId"], third["rootTurnId"]) == ("r-1", own["id"])
 
 
 def test_a_command_that_runs_is_read_as_going_on(start: Start, server: FakeServer) -> None:

@@ -314,11 +314,19 @@ def _user_message(items: Sequence[dict[str, Any]]) -> UserMessage:
     """The input as people see it: the text, and which pictures came with it."""
     texts = [item["text"] for item in items if item.get("type") == "text" and isinstance(item.get("text"), str)]
     elements = [element for item in items for element in item.get("text_elements") or ()]
+    mentions = [
+        {"type": item["type"], "name": item.get("name"), "path": item.get("path")}
+        for item in items
+        if item.get("type") in ("skill", "mention")
+    ]
+    client_id = items[0].get("client_id") if items else None
     return UserMessage(
         message="\n".join(texts),
         images=[str(item.get("image_url") or item.get("url")) for item in items if item.get("type") == "image"],
         local_images=[str(item.get("path")) for item in items if item.get("type") == "local_image"],
         text_elements=elements,
+        mentions=mentions or msgspec.UNSET,
+        client_id=client_id if isinstance(client_id, str) else msgspec.UNSET,
     )
 
 

@@ -89,10 +89,13 @@ class RunningTurn:
 
     async def announce(self) -> None:
         """The turn has begun. No request is made before every feature is ready for it."""
+        op = self.submission.op
+        attribution = op.attribution if isinstance(op, UserTurn) else None
         started = TaskStarted(
             turn_id=self.turn_id,
             model_context_window=self.thread.window_tokens,
             collaboration_mode_kind=self.settings.collaboration_mode.mode,
+            turn_attribution=attribution or msgspec.UNSET,
         )
         self.thread.history.append_event(msgspec.to_builtins(started))
         self.emit(started)

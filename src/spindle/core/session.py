@@ -172,6 +172,10 @@ class Session:
     def begin_turn(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
         """Begin a turn; the one before must have ended."""
         assert self.turns.running is None
+        op = submission.op
+        if isinstance(op, UserTurn) and op.service_tier_for_turn is not None:
+            tier = None if op.service_tier_for_turn == "default" else op.service_tier_for_turn
+            settings = msgspec.structs.replace(settings, service_tier=tier)
         turn = self.turns.running = RunningTurn(self, submission, self.limits.cap(settings), work)
         turn.task = asyncio.ensure_future(self.turns.run(turn))
         return turn

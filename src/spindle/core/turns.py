@@ -133,7 +133,9 @@ class Turns:
         # Input that was steered into a turn which then failed, or ended, starts a turn of its own.
         if turn.steered:
             first, *others = turn.steered
-            self._session.begin_turn(first, turn.settings).steered = others
+            tier = self._session.settings.service_tier  # the turn that ended may have had one for itself alone
+            settings = msgspec.structs.replace(turn.settings, service_tier=tier)
+            self._session.begin_turn(first, settings).steered = others
             return
         for feature in self._session.features:
             feature.after_turn(turn)

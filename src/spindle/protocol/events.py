@@ -14,6 +14,7 @@ from spindle.errors import ErrorInfo
 from spindle.protocol.items import encode_json, encode_payload
 from spindle.protocol.outside import NOTHING, Outside
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import TurnAttribution
 
 
 class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
@@ -63,10 +64,11 @@ class SessionConfigured(Msg, frozen=True, kw_only=True, tag="session_configured"
 class TaskStarted(Msg, frozen=True, kw_only=True, tag="task_started"):
     """A turn began."""
 
-    outside = NOTHING
+    outside = Outside(person=("turn_attribution",))
     turn_id: str
     model_context_window: int | None
     collaboration_mode_kind: str = "default"
+    turn_attribution: TurnAttribution | msgspec.UnsetType = msgspec.UNSET  # who started it, where that was said
 
 
 class TaskComplete(Msg, frozen=True, kw_only=True, tag="task_complete"):
@@ -169,11 +171,13 @@ class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
 class UserMessage(Msg, frozen=True, kw_only=True, tag="user_message"):
     """A person's input became part of the thread."""
 
-    outside = Outside(person=("message", "images", "local_images", "text_elements"))
+    outside = Outside(person=("message", "images", "local_images", "text_elements", "mentions", "client_id"))
     message: str
     images: list[str] = []
     local_images: list[str] = []
     text_elements: list[Any] = []
+    mentions: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET  # of skills and the like: type, name, path
+    client_id: str | msgspec.UnsetType = msgspec.UNSET  # what the client calls the message
 
 
 class AgentMessageContentDelta(Msg, frozen=True, kw_only=True, tag="agent_message_content_delta"):
@@ -493,8 +497,4 @@ def encode_event(event: Event) -> bytes:
 
 def usage_info(total: TokenUsage, last: TokenUsage, window: int | None) -> dict[str, Any]:
     """The `info` of a token_count message."""
-    return {
-        "total_token_usage": total.to_dict(),
-        "last_token_usage": last.to_dict(),
-        "model_context_window": window,
-    }
+    return {"total_token_usage": total.to_dict(), "last_token_usage": last.to_dict(), "model_context_window": window}

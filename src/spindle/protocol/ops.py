@@ -8,7 +8,7 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.items import decode_foreign
-from spindle.protocol.settings import BudgetLimits
+from spindle.protocol.settings import BudgetLimits, TurnAttribution
 
 UNSET = msgspec.UNSET
 UnsetType = msgspec.UnsetType
@@ -78,6 +78,9 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     """What this turn may use, beside what is configured."""
     tool_output: ToolOutput | None = None
     """Begins the turn before a person's words, or in their place: then `items` is empty."""
+    service_tier_for_turn: str | None = None
+    """For this turn alone; `default` is the usual one. The session's value stays."""
+    attribution: TurnAttribution | None = None
 
 
 class UserInput(Op, frozen=True, kw_only=True, tag="user_input"):

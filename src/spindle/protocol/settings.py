@@ -281,6 +281,17 @@ _Whole = Annotated[int, msgspec.Meta(ge=0)]
 _Number = Annotated[float, msgspec.Meta(ge=0)]
 
 
+class TurnAttribution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a turn comes from. It is a label: nothing is allowed or refused by it."""
+
+    turn_trigger: str | None = None
+    """What started it, in the words of the client: `automation`, say."""
+    parent_turn_id: str | None = None
+    """The turn for which it was started."""
+    root_turn_id: str | None = None
+    """The first turn of the chain that led to it."""
+
+
 class BudgetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much may be used. None or 0 = no limit; every limit that is set counts."""
 

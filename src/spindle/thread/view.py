@@ -43,6 +43,7 @@ _PASSED_ON = frozenset(
 )
 
 
+_LOCAL_IMAGES = ("local_image", "localImage")
 _ENTERED_REVIEW, _GOAL, _HEAD = b'"entered_review_mode"', b'"thread_goal_updated"', 60
 
 
@@ -50,6 +51,8 @@ class TurnView(msgspec.Struct, kw_only=True):
     """One turn of a transcript. `items` are tagged in PascalCase, as in `item_completed`."""
 
     id: str
+    root_id: str = ""
+    """The turn that this one was started for, if another one; empty when unknown."""
     status: str = "completed"
     """"completed", "failed", "interrupted", or "in_progress" when the record ends inside it."""
     error: dict[str, Any] | None = None
@@ -142,6 +145,7 @@ def transcript(records: Iterable[Record], *, with_calls: bool = False) -> list[T
         if event["type"] == "task_started":
             open_turn = TurnView(
                 id=str(event.get("turn_id") or f"turn-{len(turns) + 1}"),
+                root_id=_root_of(event),
                 status="in_progress",
                 started_at=shown.timestamp,
                 items=[],
@@ -164,6 +168,12 @@ def transcript(records: Iterable[Record], *, with_calls: bool = False) -> list[T
                 turns[-1].completed_at = shown.timestamp
             (open_turn or turns[-1]).items.append({**shown.item, "id": shown.item.get("id") or f"item-{count}"})
     return turns
+
+
+def _root_of(started: Event) -> str:
+    said = started.get("turn_attribution")
+    root = said.get("root_turn_id") if isinstance(said, dict) else None
+    return root if isinstance(root, str) else ""
 
 
 # ---- folding ---------------------------------------------------------------------------------------
@@ -268,7 +278,8 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
         return []
     text = item_text(item)
     if role == "user":
-        return [_user(text, [], [], [], None, record.timestamp)] if is_user_input(item) else []
+        said = {"type": "user_message", "message": text, "images": [], "local_images": [], "text_elements": []}
+        return [_user(said, None, record.timestamp)] if is_user_input(item) else []
     return [_agent(text, item.get("id"), record.timestamp)] if text else []
 
 
@@ -295,16 +306,10 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
     if kind not in _PASSED_ON:
         return []
     if kind == "user_message":
-        return [
-            _user(
-                str(event.get("message") or ""),
-                _list(event, "images"),
-                _list(event, "local_images"),
-                _list(event, "text_elements"),
-                None,
-                timestamp,
-            )
-        ]
+        said = {"type": kind, "message": str(event.get("message") or "")}
+        lists = {name: _list(event, name) for name in ("images", "local_images", "text_elements")}
+        more = {name: event[name] for name in ("mentions", "client_id") if name in event}
+        return [_user({**said, **lists, **more}, None, timestamp)]
     if kind == "agent_message":
         return [_agent(str(event.get("message") or ""), None, timestamp)]
     if kind == "agent_reasoning":
@@ -343,15 +348,17 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
         case "UserMessage":
             parts = [part for part in item.get("content") or () if isinstance(part, dict)]
             texts = [part for part in parts if part.get("type") == "text"]
-            shown = _user(
-                "".join(str(part.get("text") or "") for part in texts),
-                [part.get("image_url") or part.get("url") for part in parts if part.get("type") == "image"],
-                [part.get("path") for part in parts if part.get("type") in ("local_image", "localImage")],
-                [element for part in texts for element in part.get("text_elements") or ()],
-                item.get("id"),
-                timestamp,
-            )
-            return [shown]
+            mentions = [part for part in parts if part.get("type") in ("skill", "mention")]
+            said = {
+                "type": "user_message",
+                "message": "".join(str(part.get("text") or "") for part in texts),
+                "images": [part.get("image_url") or part.get("url") for part in parts if part.get("type") == "image"],
+                "local_images": [part.get("path") for part in parts if part.get("type") in _LOCAL_IMAGES],
+                "text_elements": [element for part in texts for element in part.get("text_elements") or ()],
+                **({"mentions": mentions} if mentions else {}),
+                **({"client_id": item["client_id"]} if isinstance(item.get("client_id"), str) else {}),
+            }
+            return [_user(said, item.get("id"), timestamp)]
         case "AgentMessage":
             parts = [part for part in item.get("content") or () if isinstance(part, dict)]
             return [_agent("".join(str(part.get("text") or "") for part in parts), item.get("id"), timestamp)]
@@ -378,19 +385,14 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return []
 
 
-def _user(
-    text: str, images: list[Any], local_images: list[Any], elements: list[Any], item_id: str | None, timestamp: str
-) -> _Shown:
-    event = {
-        "type": "user_message",
-        "message": text,
-        "images": images,
-        "local_images": local_images,
-        "text_elements": elements,
-    }
-    content: list[dict[str, Any]] = [{"type": "text", "text": text, "text_elements": elements}]
-    content += [{"type": "image", "image_url": url} for url in images]
-    content += [{"type": "local_image", "path": path} for path in local_images]
+def _user(event: Event, item_id: str | None, timestamp: str) -> _Shown:
+    said = {"type": "text", "text": event["message"], "text_elements": event["text_elements"]}
+    if isinstance(client_id := event.get("client_id"), str):
+        said["client_id"] = client_id
+    content: list[dict[str, Any]] = [said]
+    content += [part for part in _list(event, "mentions") if isinstance(part, dict)]
+    content += [{"type": "image", "image_url": url} for url in event["images"]]
+    content += [{"type": "local_image", "path": path} for path in event["local_images"]]
     return _Shown([event], {"type": "UserMessage", "id": item_id, "content": content}, timestamp)
 
 

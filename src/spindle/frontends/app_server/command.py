@@ -68,8 +68,13 @@ async def serve(config: Config, parsed: Parsed) -> int:
     await asyncio.wait([reader, writer, outbox.overrun], return_when=asyncio.FIRST_COMPLETED)
     reader.cancel()
     await connection.finish()
-    await server.close()
-    server.leave(connection)
+    if signals.caught is None:
+        await server.close()
+        server.leave(connection)
+    else:
+        # The client hears of no turn that ends now: to it the server is gone, and nobody has interrupted anything.
+        server.leave(connection)
+        await server.close()
     outbox.close()
     if signals.caught is not None:
         # Whoever sent the signal does not wait for a client that does not read.

@@ -42,6 +42,9 @@ from spindle.thread.view import event_item
 CLIENT_ID = "client_id"
 """Under this key the first part of an input carries the client's own id of the message through the session."""
 
+QUOTA_EXCEEDED = "Quota exceeded. Check your plan and billing details."
+"""By this sentence clients know that the account is spent; what our own says beyond it is in the details."""
+
 _SOURCES = {
     "user_shell": "userShell",
     "unified_exec_startup": "unifiedExecStartup",
@@ -167,6 +170,11 @@ def error_info(info: Any) -> Any:
 
 
 def turn_error(message: str, info: Any, details: str | None = None) -> TurnError:
+    if info == "usage_limit_exceeded":
+        from spindle.model.refusals import QUOTA_SPENT  # seldom
+
+        if message.startswith(QUOTA_SPENT):
+            message, details = QUOTA_EXCEEDED, message
     return TurnError(message=message, codex_error_info=error_info(info), additional_details=details)
 
 

@@ -216,6 +216,7 @@ class ItemCompleted(Note, frozen=True, kw_only=True):
     item: ThreadItem
     thread_id: str
     turn_id: str
+    content_token_count: None = None
     completed_at_ms: int
 
 

@@ -129,6 +129,7 @@ class FunctionCallOutputItem(Item, frozen=True, kw_only=True, tag="functionCallO
 class AgentMessageItem(Item, frozen=True, kw_only=True, tag="agentMessage"):
     text: str
     phase: str | None = None
+    moderation: None = None
     memory_citation: None = None
     delivery: None = None
     questions: None = None
@@ -300,12 +301,28 @@ class GitInfo(Wire, frozen=True, kw_only=True):
     origin_url: str | None
 
 
+class ThreadEnvironment(Wire, frozen=True, kw_only=True):
+    """Where the commands of a thread run. There is this machine, and no other."""
+
+    environment_id: Literal["local"] = "local"
+    cwd: str
+    runtime_workspace_roots: list[str]
+
+    @classmethod
+    def of(cls, cwd: str) -> list[ThreadEnvironment]:
+        return [cls(cwd=cwd, runtime_workspace_roots=[cwd])]
+
+
 class Thread(Wire, frozen=True, kw_only=True):
     """A recorded conversation. Times in seconds; `turns` is filled only where a method says so."""
 
     id: str
+    environments: list[ThreadEnvironment] | None = None
+    """None for one that is not loaded."""
+    extra: None = None
     session_id: str
     forked_from_id: str | None
+    attached_to_thread_id: None = None
     parent_thread_id: str | None = None
     preview: str
     ephemeral: bool
@@ -325,11 +342,14 @@ class Thread(Wire, frozen=True, kw_only=True):
     cli_version: str
     originator: str | None
     source: str | dict[str, Any]
+    can_accept_direct_input: bool | None = None
+    """None for one that is not loaded."""
     thread_source: None = None
     agent_nickname: None = None
     agent_role: None = None
     git_info: GitInfo | None
     name: str | None
+    daybreak_enabled: None = None
     turns: list[Turn] = []
 
 

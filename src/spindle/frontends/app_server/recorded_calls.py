@@ -20,6 +20,7 @@ from spindle.context.calls import (
     tool_of,
 )
 from spindle.errors import PatchError
+from spindle.frontends.app_server.items import command_actions
 from spindle.frontends.app_server.objects import (
     CommandItem,
     DynamicToolCallItem,
@@ -71,6 +72,7 @@ def _call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Thre
             id=item_id,
             command=command[0],
             cwd=locate(command[1], cwd) or cwd,
+            command_actions=_actions(command[0]),
             status="completed" if output is not None and code in (0, None) else "failed",
             aggregated_output=(text.partition("Output:\n")[2] or text) or None,
             exit_code=code,
@@ -107,12 +109,19 @@ def _user_command(item_id: str, text: str, cwd: str) -> CommandItem | None:
         id=item_id,
         command=found["command"],
         cwd=cwd,
+        command_actions=_actions(found["command"]),
         source="userShell",
         status="completed" if code == 0 else "failed",
         aggregated_output=found["output"] or None,
         exit_code=code,
         duration_ms=None if found["seconds"] is None else round(float(found["seconds"]) * 1000),
     )
+
+
+def _actions(script: str) -> list[dict[str, Any]]:
+    from spindle.policy.commands import parse_command  # not before a record is read
+
+    return command_actions(parse_command(["bash", "-lc", script]))
 
 
 # ---- patches ---------------------------------------------------------------------------------------

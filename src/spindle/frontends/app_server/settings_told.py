@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from spindle.frontends.app_server.items import sandbox_of
 from spindle.frontends.app_server.loaded import LoadedThread
-from spindle.frontends.app_server.methods.opening import ActivePermissionProfile
+from spindle.frontends.app_server.methods.opening import ActivePermissionProfile, mode_of
 from spindle.frontends.app_server.notifications import Note
-from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Wire
+from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, ThreadEnvironment, Wire
 from spindle.protocol import settings
 
 
@@ -16,6 +16,7 @@ class ThreadSettings(Wire, frozen=True, kw_only=True):
     """What the next turn of a thread will run with."""
 
     cwd: str
+    environments: list[ThreadEnvironment]
     approval_policy: AskForApproval
     approvals_reviewer: str = "user"
     sandbox_policy: SandboxPolicy
@@ -27,6 +28,7 @@ class ThreadSettings(Wire, frozen=True, kw_only=True):
     summary: str | None
     personality: str | None
     collaboration_mode: dict[str, Any]
+    multi_agent_mode: Literal["explicitRequestOnly"] = "explicitRequestOnly"
     disabled_plugin_ids: list[str] = []
 
 
@@ -40,6 +42,7 @@ def shown(present: settings.ThreadSettings) -> ThreadSettings:
     profile = present.sandbox.permissions
     return ThreadSettings(
         cwd=present.cwd,
+        environments=ThreadEnvironment.of(present.cwd),
         approval_policy=present.approval,  # pyright: ignore[reportArgumentType]
         sandbox_policy=sandbox_of(present.sandbox),
         active_permission_profile=None if profile is None else ActivePermissionProfile(id=profile.name),
@@ -49,10 +52,7 @@ def shown(present: settings.ThreadSettings) -> ThreadSettings:
         effort=present.effort,
         summary=present.summary,
         personality=present.personality,
-        collaboration_mode={
-            "mode": present.collaboration_mode.mode,
-            "settings": {"model": present.model, "reasoning_effort": present.effort, "developer_instructions": None},
-        },
+        collaboration_mode=mode_of(present),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from spindle import __version__
-from spindle.frontends.app_server.items import error_info, shown_item
+from spindle.frontends.app_server.items import shown_item, turn_error
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
     CommandItem,
@@ -20,11 +20,13 @@ from spindle.frontends.app_server.objects import (
     McpToolCallItem,
     NotLoaded,
     Thread,
+    ThreadEnvironment,
     ThreadItem,
     ThreadStatus,
     Turn,
     TurnError,
     UserMessageItem,
+    Wire,
 )
 from spindle.frontends.app_server.recorded_calls import call_item
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
@@ -95,9 +97,12 @@ def thread_from_meta(
     meta: dict[str, Any], facts: ThreadFacts, *, status: ThreadStatus, name: str | None, turns: Sequence[Turn] = ()
 ) -> Thread:
     """A thread as clients are shown it; `meta` is the first line of its record."""
+    cwd = facts.cwd or str(meta.get("cwd") or "")
+    is_loaded = not isinstance(status, NotLoaded)
     created = unix_time(meta.get("timestamp")) or facts.updated_at
     return Thread(
         id=facts.id,
+        environments=ThreadEnvironment.of(cwd) if is_loaded else None,
         session_id=facts.id,
         forked_from_id=meta.get("forked_from_id"),
         parent_thread_id=_parent_of(meta.get("source")),
@@ -111,10 +116,11 @@ def thread_from_meta(
         recency_at=int(facts.updated_at),
         status=status,
         path=facts.path,
-        cwd=facts.cwd or str(meta.get("cwd") or ""),
+        cwd=cwd,
         cli_version=str(meta.get("cli_version") or __version__),
         originator=meta.get("originator"),
         source=source_of(meta.get("source")),
+        can_accept_direct_input=True if is_loaded else None,
         git_info=_git_info(meta.get("git")),
         name=name,
         turns=list(turns),
@@ -138,8 +144,10 @@ def thread_from_file(ref: ThreadRef, data: RolloutData, name: str | None, turns:
 
 def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
     """A line of the list of threads."""
+    is_loaded = not isinstance(status, NotLoaded)
     return Thread(
         id=summary.id,
+        environments=ThreadEnvironment.of(summary.cwd) if is_loaded else None,
         session_id=summary.id,
         forked_from_id=summary.forked_from_id,
         parent_thread_id=_parent_of(summary.source),
@@ -157,6 +165,7 @@ def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
         cli_version=summary.cli_version or "",
         originator=summary.originator,
         source=source_of(summary.source),
+        can_accept_direct_input=True if is_loaded else None,
         git_info=_git_info(summary.git),
         name=summary.name,
     )
@@ -203,7 +212,7 @@ def _turn(view: TurnView, active: str | None, item_of: Callable[[Mapping[str, An
     items = [item for shown in view.items if (item := item_of(shown, is_running)) is not None]
     return Turn(
         id=view.id,
-        root_turn_id=view.id,
+        root_turn_id=view.root_id or view.id,
         items=items,
         items_view="full",
         status=status,
@@ -217,9 +226,7 @@ def _turn(view: TurnView, active: str | None, item_of: Callable[[Mapping[str, An
 def _failure(error: dict[str, Any] | None) -> TurnError | None:
     if error is None:
         return None
-    return TurnError(
-        message=str(error.get("message") or ""), codex_error_info=error_info(error.get("codex_error_info"))
-    )
+    return turn_error(str(error.get("message") or ""), error.get("codex_error_info"))
 
 
 def summarised(turn: Turn, view: str) -> Turn:
@@ -232,6 +239,40 @@ def summarised(turn: Turn, view: str) -> Turn:
         answers = [item for item in turn.items if isinstance(item, AgentMessageItem)]
         items = [*said[:1], *answers[-1:]]
     return msgspec.structs.replace(turn, items=items, items_view=view)  # pyright: ignore[reportArgumentType]
+
+
+Direction = Literal["asc", "desc"]
+
+
+class TurnsPageParams(Wire, frozen=True, kw_only=True):
+    limit: int = 25
+    sort_direction: Direction = "desc"
+    items_view: Literal["notLoaded", "summary", "full"] = "summary"
+
+
+class TurnsPage(Wire, frozen=True, kw_only=True):
+    data: list[Turn]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+def turns_page(turns: Sequence[Turn], params: TurnsPageParams, cursor: str | None = None) -> TurnsPage:
+    """A part of the turns, each with as many items as the client wants."""
+    chosen, following, back = page(
+        turns,
+        [turn.id for turn in turns],
+        cursor=cursor,
+        limit=params.limit,
+        descending=params.sort_direction == "desc",
+    )
+    shown = [summarised(turn, params.items_view) for turn in chosen]
+    return TurnsPage(data=shown, next_cursor=following, backwards_cursor=back)
+
+
+def last_cursors(turns: Sequence[Turn]) -> tuple[str | None, str | None]:
+    """Where a client begins to list turns, and items, from the end."""
+    last = next((item.id for turn in reversed(turns) for item in reversed(turn.items)), None)
+    return (f"={turns[-1].id}" if turns else None), (f"={last}" if last is not None else None)
 
 
 def page(

@@ -94,8 +94,8 @@ class Translator:
         """What clients are told of one event, in order; of most events one thing."""
         msg = event.msg
         match msg:
-            case events.TaskStarted(turn_id=turn_id):
-                return self._begin(turn_id, now_ms)
+            case events.TaskStarted(turn_id=turn_id, turn_attribution=said):
+                return self._begin(turn_id, now_ms, said.root_turn_id if said else None)
             case events.TaskComplete() | events.TurnAborted():
                 return self._end(isinstance(msg, events.TurnAborted), now_ms)
             case events.Warning(message=message):
@@ -145,8 +145,8 @@ class Translator:
     def _status_note(self) -> Note:
         return notes.ThreadStatusChanged(thread_id=self._thread_id, status=self.status)
 
-    def _begin(self, turn_id: str, now_ms: int) -> list[Said]:
-        self._turn = Turn(id=turn_id, root_turn_id=turn_id, started_at=now_ms // 1000)
+    def _begin(self, turn_id: str, now_ms: int, root_id: str | None = None) -> list[Said]:
+        self._turn = Turn(id=turn_id, root_turn_id=root_id or turn_id, started_at=now_ms // 1000)
         self._started_ms = now_ms
         self._last_message = self._error = None
         self._has_failed = False
@@ -209,8 +209,9 @@ class Translator:
         item = msgspec.structs.replace(item, started_at_ms=began.started_at_ms, completed_at_ms=now_ms)
         if isinstance(item, AgentMessageItem):
             self._last_message = item
-        where = {**self._here, "turn_id": turn_id or self._here["turn_id"]}
-        return [*said, notes.ItemCompleted(item=item, completed_at_ms=now_ms, **where)]
+        turn_id = turn_id or self._here["turn_id"]
+        done = notes.ItemCompleted(item=item, thread_id=self._thread_id, turn_id=turn_id, completed_at_ms=now_ms)
+        return [*said, done]
 
     def _show_patch(self, item: FileChangeItem, now_ms: int, turn_id: str | None = None) -> list[Said]:
         """The item begins; or, if it has begun with other changes, those that count now are told."""

@@ -22,8 +22,15 @@ from spindle.frontends.app_server.objects import (
     Wire,
 )
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
-from spindle.frontends.app_server.threads import recorded_turns
+from spindle.frontends.app_server.threads import (
+    TurnsPage,
+    TurnsPageParams,
+    last_cursors,
+    recorded_turns,
+    turns_page,
+)
 from spindle.protocol.ops import OverrideTurnContext
+from spindle.protocol.settings import ThreadSettings
 from spindle.workspace.agents_md import load_project_docs
 
 if TYPE_CHECKING:
@@ -56,6 +63,8 @@ class ThreadStartParams(Overrides, frozen=True, kw_only=True):
 class ThreadResumeParams(Overrides, frozen=True, kw_only=True):
     thread_id: str
     exclude_turns: bool = False
+    initial_turns_page: TurnsPageParams | None = None
+    """Answer with a page of `thread/turns/list` too."""
 
 
 class ThreadForkParams(Overrides, frozen=True, kw_only=True):
@@ -78,6 +87,7 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
     service_tier: str | None
     disabled_plugin_ids: list[str] = []
     cwd: str
+    runtime_workspace_roots: list[str]
     instruction_sources: list[str]
     approval_policy: AskForApproval
     approvals_reviewer: Literal["user"] = "user"
@@ -85,6 +95,17 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
     active_permission_profile: ActivePermissionProfile | None = None
     """None where a plain mode holds."""
     reasoning_effort: str | None
+    multi_agent_mode: Literal["explicitRequestOnly"] = "explicitRequestOnly"
+
+
+class ThreadResumed(ThreadOpened, frozen=True, kw_only=True):
+    collaboration_mode: dict[str, Any]
+    initial_turns_page: TurnsPage | None = None
+    """Only if the client has asked for it."""
+    turns_backwards_cursor: str | None = None
+    """For `thread/turns/list`, downwards: begins with the last turn."""
+    items_backwards_cursor: str | None = None
+    """The same for `thread/items/list`."""
 
 
 async def thread_start(call: Call, params: ThreadStartParams) -> After:
@@ -109,7 +130,20 @@ async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
     else:
         call.server.follow(loaded, call.client)
         await _move(loaded, params)
-    return _opened(call, loaded, with_turns=not params.exclude_turns)
+    return _resumed(loaded, params, _opened(call, loaded, with_turns=not params.exclude_turns))
+
+
+def _resumed(loaded: LoadedThread, params: ThreadResumeParams, opened: ThreadOpened) -> ThreadResumed:
+    wanted = params.initial_turns_page
+    turns = opened.thread.turns if wanted is None or not params.exclude_turns else loaded.turns()
+    turns_cursor, items_cursor = last_cursors(turns)
+    return ThreadResumed(
+        **{name: getattr(opened, name) for name in opened.__struct_fields__},
+        collaboration_mode=mode_of(loaded.live.settings),
+        initial_turns_page=None if wanted is None else turns_page(turns, wanted),
+        turns_backwards_cursor=turns_cursor,
+        items_backwards_cursor=items_cursor,
+    )
 
 
 async def _move(loaded: LoadedThread, params: ThreadResumeParams) -> None:
@@ -147,6 +181,14 @@ def _turns_to_keep(last_turn_id: str | None, data: RolloutData) -> int | None:
         if turn.id == last_turn_id:
             return kept
     raise RpcError(f"thread {data.thread_id} has no turn {last_turn_id}")
+
+
+def mode_of(present: ThreadSettings) -> dict[str, Any]:
+    """The collaboration mode in force, with what it comes to."""
+    return {
+        "mode": present.collaboration_mode.mode,
+        "settings": {"model": present.model, "reasoning_effort": present.effort, "developer_instructions": None},
+    }
 
 
 # ---- settings --------------------------------------------------------------------------------------
@@ -243,6 +285,7 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
         model_provider=present.model_provider,
         service_tier=present.service_tier,
         cwd=present.cwd,
+        runtime_workspace_roots=[present.cwd],
         instruction_sources=docs.sources,
         approval_policy=present.approval,  # pyright: ignore[reportArgumentType]
         sandbox=sandbox_of(present.sandbox),
@@ -257,6 +300,6 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
 
 METHODS = (
     Method(name="thread/start", params=ThreadStartParams, result=ThreadOpened, run=thread_start),
-    Method(name="thread/resume", params=ThreadResumeParams, result=ThreadOpened, run=thread_resume),
+    Method(name="thread/resume", params=ThreadResumeParams, result=ThreadResumed, run=thread_resume),
     Method(name="thread/fork", params=ThreadForkParams, result=ThreadOpened, run=thread_fork),
 )

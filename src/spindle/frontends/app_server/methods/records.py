@@ -29,18 +29,21 @@ from spindle.frontends.app_server.objects import (
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
+    Direction,
+    TurnsPage,
+    TurnsPageParams,
+    last_cursors,
     page,
     recorded_turns,
-    summarised,
     thread_from_file,
     thread_from_summary,
+    turns_page,
     with_git,
 )
 from spindle.protocol.ops import ThreadRollback, Undo
 from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
 from spindle.thread.store import ThreadRef
 
-Direction = Literal["asc", "desc"]
 INTERACTIVE = ["cli", "vscode"]
 MAX_NAME_CHARACTERS = 1000
 
@@ -61,6 +64,8 @@ class ThreadListResult(Wire, frozen=True, kw_only=True):
     data: list[Thread]
     next_cursor: str | None
     backwards_cursor: str | None
+    read_states: None = None
+    """What was read and what was not is not kept."""
 
 
 class PageParams(Wire, frozen=True, kw_only=True):
@@ -82,18 +87,14 @@ class ThreadResult(Wire, frozen=True, kw_only=True):
     thread: Thread
 
 
-class TurnsListParams(Wire, frozen=True, kw_only=True):
+class ThreadReadResult(ThreadResult, frozen=True, kw_only=True):
+    read_state: None = None
+    """What was read and what was not is not kept."""
+
+
+class TurnsListParams(TurnsPageParams, frozen=True, kw_only=True):
     thread_id: str
     cursor: str | None = None
-    limit: int = 25
-    sort_direction: Direction = "desc"
-    items_view: Literal["notLoaded", "summary", "full"] = "summary"
-
-
-class TurnsListResult(Wire, frozen=True, kw_only=True):
-    data: list[Turn]
-    next_cursor: str | None
-    backwards_cursor: str | None
 
 
 class ItemsListParams(Wire, frozen=True, kw_only=True):
@@ -187,12 +188,12 @@ async def loaded_list(call: Call, params: PageParams) -> Wire:
     return LoadedListResult(data=chosen, next_cursor=following)
 
 
-async def thread_read(call: Call, params: ThreadReadParams) -> ThreadResult:
+async def thread_read(call: Call, params: ThreadReadParams) -> ThreadReadResult:
     loaded = call.server.threads.get(params.thread_id)
     if loaded is not None:
-        return ThreadResult(thread=call.server.describe(loaded, with_turns=params.include_turns))
+        return ThreadReadResult(thread=call.server.describe(loaded, with_turns=params.include_turns))
     ref = call.server.store.get(params.thread_id)
-    return ThreadResult(thread=await asyncio.to_thread(_recorded, call, ref, params.include_turns))
+    return ThreadReadResult(thread=await asyncio.to_thread(_recorded, call, ref, params.include_turns))
 
 
 def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
@@ -214,16 +215,7 @@ async def turns_in(call: Call, thread_id: str) -> list[Turn]:
 
 
 async def turns_list(call: Call, params: TurnsListParams) -> Wire:
-    turns = await turns_in(call, params.thread_id)
-    chosen, following, back = page(
-        turns,
-        [turn.id for turn in turns],
-        cursor=params.cursor,
-        limit=params.limit,
-        descending=params.sort_direction == "desc",
-    )
-    shown = [summarised(turn, params.items_view) for turn in chosen]
-    return TurnsListResult(data=shown, next_cursor=following, backwards_cursor=back)
+    return turns_page(await turns_in(call, params.thread_id), params, params.cursor)
 
 
 async def items_list(call: Call, params: ItemsListParams) -> Wire:
@@ -308,12 +300,8 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
     else:
         await _forget_from(thread, params.before_turn_id)
     left = call.server.describe(thread, with_turns=True)
-    items = [item for turn in left.turns for item in turn.items]
-    result = RevertResult(
-        thread=left,
-        turns_backwards_cursor=f"={left.turns[-1].id}" if left.turns else None,
-        items_backwards_cursor=f"={items[-1].id}" if items else None,
-    )
+    turns_cursor, items_cursor = last_cursors(left.turns)
+    result = RevertResult(thread=left, turns_backwards_cursor=turns_cursor, items_backwards_cursor=items_cursor)
     return After(result, lambda: call.server.tell_all(ThreadReverted(thread_id=thread.id)))
 
 
@@ -342,8 +330,8 @@ def _told(call: Call, note: Note) -> After:
 METHODS = (
     Method(name="thread/list", params=ThreadListParams, result=ThreadListResult, run=thread_list),
     Method(name="thread/loaded/list", params=PageParams, result=LoadedListResult, run=loaded_list),
-    Method(name="thread/read", params=ThreadReadParams, result=ThreadResult, run=thread_read),
-    Method(name="thread/turns/list", params=TurnsListParams, result=TurnsListResult, run=turns_list),
+    Method(name="thread/read", params=ThreadReadParams, result=ThreadReadResult, run=thread_read),
+    Method(name="thread/turns/list", params=TurnsListParams, result=TurnsPage, run=turns_list),
     Method(name="thread/items/list", params=ItemsListParams, result=ItemsListResult, run=items_list),
     Method(name="thread/archive", params=ThreadParams, result=Nothing, run=thread_archive),
     Method(name="thread/unarchive", params=ThreadParams, result=ThreadResult, run=thread_unarchive),

@@ -16,6 +16,7 @@ from spindle.protocol import ops
 from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, InjectItems, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
+from spindle.protocol.settings import TurnAttribution
 
 MAX_INPUT_CHARACTERS = 1 << 20
 
@@ -45,6 +46,14 @@ class TurnStartParams(SettingsChanges, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     tool_output: ToolOutput | None = None
     """What a program brings, in the place of `input`."""
+    service_tier_for_turn: str | None = None
+    """For this turn alone, if it is a new one; `default` is the usual one."""
+    turn_trigger: str | None = None
+    """What starts the turn: a label, recorded with it."""
+    parent_turn_id: str | None = None
+    """The turn for which this one is started."""
+    root_turn_id: str | None = None
+    """The first turn of the chain that led to this one; clients see it in the turn."""
 
 
 class TurnStartResult(Wire, frozen=True, kw_only=True):
@@ -92,8 +101,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
     if turn is None:
-        op = UserTurn(items=items, tool_output=external, final_output_json_schema=params.output_schema, **changes)
-        return _started(thread, op)
+        return _started(thread, _turn_op(params, items, external, changes))
     if changes:
         later = OverrideTurnContext(**changes)
         after, before = thread.live.check(later), thread.live.settings
@@ -107,11 +115,30 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
     return TurnStartResult(turn=turn)
 
 
+def _turn_op(
+    params: TurnStartParams, items: list[dict[str, Any]], external: ops.ToolOutput | None, changes: dict[str, Any]
+) -> UserTurn:
+    origin = (params.turn_trigger, params.parent_turn_id, params.root_turn_id)
+    _check_length("what says where the turn comes from", sum(len(label or "") for label in origin))
+    trigger, parent, root = origin
+    return UserTurn(
+        items=items,
+        tool_output=external,
+        final_output_json_schema=params.output_schema,
+        service_tier_for_turn=params.service_tier_for_turn,
+        attribution=TurnAttribution(turn_trigger=trigger, parent_turn_id=parent, root_turn_id=root)
+        if any(origin)
+        else None,
+        **changes,
+    )
+
+
 def _started(thread: LoadedThread, op: UserTurn) -> After:
     # Checked here, so that a bad value is the answer to this request.
     before, after = thread.live.settings, thread.live.check(op)
     turn_id = thread.start_turn(op)
-    result = TurnStartResult(turn=Turn(id=turn_id, root_turn_id=turn_id))
+    root = op.attribution.root_turn_id if op.attribution is not None else None
+    result = TurnStartResult(turn=Turn(id=turn_id, root_turn_id=root or turn_id))
     return After(result, lambda: tell_settings(thread, after) if after != before else None)
 
 
