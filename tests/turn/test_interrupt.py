@@ -172,6 +172,14 @@ async def test_input_steered_into_a_turn_that_fails_is_not_stranded(start: Start
     assert driver.inputs[1][-1]["content"][0]["text"] == "one more thing"
 
 
+async def test_the_tier_of_one_turn_ends_with_it_also_for_input_that_it_left_behind(start: Start) -> None:
+    driver = await start([waits(0.1), fails("no")], says("two"))
+    driver.begin("P1", service_tier_for_turn="priority")
+    await driver.until(TaskStarted)
+    await driver.end_of(driver.submit(UserInput(items=text("one more thing"), mode="steer")))
+    assert [asked.service_tier for asked in driver.model.requests] == ["priority", None]
+
+
 async def test_all_that_was_steered_into_a_turn_that_fails_comes_with_the_next_one(start: Start) -> None:
     driver = await start([waits(0.1), fails("no")], says("here you are"))
     driver.begin("go")
