@@ -20,7 +20,7 @@ from fake_server import FakeServer, call, message, turn
 def test_nothing_is_answered_before_the_handshake_and_that_is_done_once(start: Start, home: Path) -> None:
     client = start()
     assert client.error("model/list") == {"code": -32600, "message": "Not initialized"}
-    known = client.initialize()
+    known = client.initialize(optOutNotificationMethods=None)  # a null is no value, wherever it stands
     assert known["userAgent"].startswith(f"tester/{spindle.__version__} (")
     assert known["userAgent"].endswith("(tester; 9.1)")
     # No version of Codex is claimed: an SDK that compares versions takes this one for a build without a number.

@@ -77,7 +77,11 @@ def test_a_thread_goes_on_in_another_server(client: Client, start: Start, server
     assert opened["collaborationMode"]["mode"] == "default" and opened["initialTurnsPage"] is None
     brief = other.result(
         "thread/resume",
-        {"threadId": thread_id, "excludeTurns": True, "initialTurnsPage": {"limit": 1, "itemsView": "full"}},
+        {
+            "threadId": thread_id,
+            "excludeTurns": True,
+            "initialTurnsPage": {"limit": 1, "itemsView": "full", "sortDirection": None},
+        },
     )
     assert brief["thread"]["turns"] == [] and brief["initialTurnsPage"]["data"] == [old]
     other.turn(thread_id, "P2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from math import isfinite
 from typing import Any, TypeVar
@@ -21,6 +22,9 @@ OVERLOADED = -32001
 
 RequestId = str | int
 Params = TypeVar("Params")
+
+_NULL = re.compile(r"got `null` - at `\$\.([\w.]+)`$")
+"""Why a null is refused, and where it stands. Members of lists have no name there, and are not looked for."""
 
 
 class RpcError(SpindleError):
@@ -104,13 +108,30 @@ def read_params(raw: Any, kind: type[Params]) -> Params:
         raise RpcError("Invalid request: params must be an object")
     if (field := field_with_nul(given)) is not None:
         raise RpcError(f"Invalid request: `{field}` holds a NUL character", INVALID_PARAMS)
-    try:
-        kept = _nullable(kind)
-        return msgspec.convert(
-            {name: value for name, value in given.items() if value is not None or name in kept}, kind
-        )
-    except msgspec.ValidationError as error:
-        raise RpcError(f"Invalid request: {_rephrase(str(error))}") from error
+    kept = _nullable(kind)
+    given = {name: value for name, value in given.items() if value is not None or name in kept}
+    while True:
+        try:
+            return msgspec.convert(given, kind)
+        except msgspec.ValidationError as error:
+            if (fewer := _without_null(given, str(error))) is None:
+                raise RpcError(f"Invalid request: {_rephrase(str(error))}") from error
+            given = fewer
+
+
+def _without_null(given: dict[str, Any], reason: str) -> dict[str, Any] | None:
+    """The params without the null, further inside, that is the reason of a refusal; None if it is none."""
+    found = _NULL.search(reason)
+    if found is None:
+        return None
+    *way, name = found[1].split(".")
+    fewer = place = dict(given)
+    for step in way:
+        inside = place.get(step)
+        if not isinstance(inside, dict):
+            return None
+        place[step] = place = dict(inside)
+    return fewer if place.pop(name, name) is None else None
 
 
 @cache
