@@ -104,6 +104,22 @@ def test_a_fork_is_a_thread_of_its_own_with_the_turns_it_keeps(client: Client, s
     assert "PF" in sent and "P1" in sent and "P2" not in sent
 
 
+def test_an_ephemeral_fork_knows_the_thread_and_leaves_no_record(
+    client: Client, server: FakeServer, home: Path
+) -> None:
+    thread_id = client.start_thread()
+    client.turn(thread_id, "P1")
+    fork = client.result("thread/fork", {"threadId": thread_id, "ephemeral": True})["thread"]
+    assert (fork["ephemeral"], fork["path"], fork["forkedFromId"]) == (True, None, thread_id)
+    assert fork["id"] != thread_id and len(fork["turns"]) == 1
+    client.turn(fork["id"], "PF")
+    sent = server.requests[-1].body.decode()
+    assert "P1" in sent and "PF" in sent
+    (record,) = home.rglob("rollout-*.jsonl")
+    assert thread_id in record.name and "PF" not in record.read_text()
+    assert client.result("thread/list", {"sectionId": "mine"})["data"] == [], "there are no sections"
+
+
 def test_threads_are_listed_page_by_page_and_by_what_they_are(client: Client, workspace: Path) -> None:
     threads = []
     for text in ("alpha words", "beta words", "gamma words"):

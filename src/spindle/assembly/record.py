@@ -149,12 +149,16 @@ def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History,
         thread_id = clock.uuid7()
         writer = None if request.ephemeral else RolloutWriter(store.new_path(thread_id), clock)
         return History(writer), thread_id, []
-    if request.ephemeral:
-        data = store.read(ref)
-        return History.replay(data), data.thread_id, data.notices()
     if request.fork:
         who = {"cwd": config.cwd, "originator": request.originator, "source": request.source}
-        ref = store.fork(ref, up_to=request.fork_at, new_id=clock.uuid7(), meta=who | {"cli_version": __version__})
+        meta, new_id = who | {"cli_version": __version__}, clock.uuid7()
+        if request.ephemeral:
+            data = store.fork_in_memory(ref, up_to=request.fork_at, new_id=new_id, meta=meta)
+            return History.replay(data), data.thread_id, []
+        ref = store.fork(ref, up_to=request.fork_at, new_id=new_id, meta=meta)
+    elif request.ephemeral:
+        data = store.read(ref)
+        return History.replay(data), data.thread_id, data.notices()
     history, data = store.resume(ref)
     return history, data.thread_id, data.notices()
 

@@ -16,6 +16,7 @@ from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
 from spindle.protocol.items import encode_payload
 from spindle.thread import layout, private_files
+from spindle.thread.entry import Record
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
 from spindle.thread.rollout import RolloutWriter, format_line
@@ -170,7 +171,30 @@ class ThreadStore:
         `up_to` is the response id to stop after, or the number of turns to keep. `meta` replaces fields of the
         parent's meta (cwd, originator, cli_version, source, …).
         """
+        forked = self.fork_in_memory(source, up_to=up_to, new_id=new_id, meta=meta)
+        now = forked.meta["timestamp"]
+        lines = [format_line("session_meta", encode_payload(forked.meta), now)]
+        for record in forked.records:
+            lines.append(format_line(record.kind, record.raw, record.timestamp or now, beside=record.beside))
+        path = self.new_path(forked.thread_id)
+        private_files.make_private_folders(os.path.dirname(path), self._sessions)
+        try:
+            private_files.replace_private(path, b"".join(lines))
+        except OSError as error:
+            raise ThreadError(f"the fork cannot be recorded at {path}: {error.strerror}") from error
+        return ThreadRef(id=forked.thread_id, path=path)
+
+    def fork_in_memory(
+        self,
+        source: ThreadRef,
+        *,
+        up_to: str | int | None = None,
+        new_id: str | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> RolloutData:
+        """What the file of such a fork would hold; nothing is written."""
         from spindle.thread.forking import records_up_to  # only forks need it
+        from spindle.thread.reading import RolloutData  # likewise
 
         data = self.read(source)
         new_id = new_id or self._clock.uuid7()
@@ -178,19 +202,12 @@ class ThreadStore:
         changes = {"id": new_id, "session_id": new_id, "timestamp": now, "forked_from_id": data.thread_id}
         own = {key: value for key, value in data.meta.items() if key not in _LATE_START_FIELDS}
         begins = {**own, **(meta or {}), **changes}
-        lines = [format_line("session_meta", encode_payload(begins), now)]
-        for record in records_up_to(data.records, up_to):
-            raw = record.raw
+        records = records_up_to(data.records, up_to)
+        for number, record in enumerate(records):
             if record.kind == "turn_context":
                 raw = encode_payload(self.sealer.moved(data, begins, record.payload))
-            lines.append(format_line(record.kind, raw, record.timestamp or now, beside=record.beside))
-        path = self.new_path(new_id)
-        private_files.make_private_folders(os.path.dirname(path), self._sessions)
-        try:
-            private_files.replace_private(path, b"".join(lines))
-        except OSError as error:
-            raise ThreadError(f"the fork cannot be recorded at {path}: {error.strerror}") from error
-        return ThreadRef(id=new_id, path=path)
+                records[number] = Record(record.kind, raw, record.timestamp, record.ordinal, record.beside)
+        return RolloutData(path="", thread_id=new_id, meta=begins, records=records)
 
     def set_name(self, thread_id: str, name: str) -> None:
         self.names.set(thread_id, name)

@@ -166,6 +166,7 @@ async def thread_fork(call: Call, params: ThreadForkParams) -> After:
         _recorded_config(call, params, data),
         thread=ref.id,
         fork=True,
+        ephemeral=params.ephemeral,
         fork_at=_turns_to_keep(params.last_turn_id, data),
     )
     return _announced(call, await open_loaded(call, request), with_turns=not params.exclude_turns)

@@ -58,6 +58,8 @@ class ThreadListParams(Wire, frozen=True, kw_only=True):
     archived: bool = False
     cwd: str | list[str] | None = None
     search_term: str | None = None
+    section_id: str | None = None
+    """There are no sections, so none has a thread in it."""
 
 
 class ThreadListResult(Wire, frozen=True, kw_only=True):
@@ -150,6 +152,8 @@ class UnsubscribeResult(Wire, frozen=True, kw_only=True):
 async def thread_list(call: Call, params: ThreadListParams) -> Wire:
     if not 1 <= params.limit <= MAX_PAGE:
         raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
+    if params.section_id is not None:
+        return ThreadListResult(data=[], next_cursor=None, backwards_cursor=None)
     found = await asyncio.to_thread(
         call.server.store.list,
         ThreadFilter(
