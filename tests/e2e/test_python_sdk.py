@@ -85,6 +85,7 @@ def test_the_sdk_hands_in_files_steers_a_turn_and_leads_a_thread_through_its_lif
     (told,) = [part["text"] for part in parts if part.get("text", "").startswith("<skill>")]
     assert f"<path>{skill}</path>" in told and "Say cobalt." in told
     assert seen["looked"] == ["seen", "completed", 110]
+    assert [asked.json.get("service_tier") for asked in server.turns_asked[:2]] == ["flex", None]
     assert seen["joined"] == [True] and "and more" in json.dumps(server.turns_asked[2].json["input"])
     assert seen["items"][1] == ["userMessage", "agentMessage", "userMessage", "agentMessage"]
     assert "the machine is on fire" in seen["failed"]

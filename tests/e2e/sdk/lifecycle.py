@@ -45,7 +45,7 @@ def main() -> None:
     with sdk.Codex(config=config) as codex:
         inputs = [sdk.TextInput("look"), sdk.LocalImageInput(job["image"]), sdk.SkillInput("demo", job["skill"])]
         thread = codex.thread_start()
-        looked = thread.run(inputs)
+        looked = thread.run(inputs, turn_service_tier="flex", source="automation")
         joined = steered(thread)
         read = thread.read(include_turns=True).thread.turns
         try:
