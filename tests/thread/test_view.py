@@ -117,6 +117,22 @@ def test_what_is_shown_follows_bookmarks(record, store: ThreadStore) -> None:
     assert spoken(store.read(store.get(history.thread_id)).records) == spoken(history.records)
 
 
+def test_what_a_message_mentions_and_where_its_turn_comes_from_are_read_from_codex_too() -> None:
+    text = {"type": "text", "text": "look", "text_elements": []}
+    mentions = [
+        {"type": "skill", "name": "demo", "path": "/SKILL.md"},
+        {"type": "mention", "name": "x", "path": "app://x"},
+    ]
+    said = {"type": "UserMessage", "id": "u1", "client_id": "mine", "content": [text, *mentions]}
+    history = History()
+    origin = {"turn_id": "t1", "turn_trigger": None, "parent_turn_id": None, "root_turn_id": "r1"}
+    history.append_event({"type": "task_started", "turn_id": "t1", "turn_attribution": origin})
+    history.append_event({"type": "item_completed", "thread_id": "x", "turn_id": "t1", "item": said})
+    (shown,) = view.transcript(history.records)
+    assert (shown.id, shown.root_id) == ("t1", "r1")
+    assert shown.items == [{"type": "UserMessage", "id": "u1", "content": [{**text, "client_id": "mine"}, *mentions]}]
+
+
 def test_a_plan_is_replayed_and_hides_the_message_that_held_it() -> None:
     history = History()
     history.append_item(user_message("plan it"))

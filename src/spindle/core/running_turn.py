@@ -95,7 +95,7 @@ class RunningTurn:
             turn_id=self.turn_id,
             model_context_window=self.thread.window_tokens,
             collaboration_mode_kind=self.settings.collaboration_mode.mode,
-            turn_attribution=attribution or msgspec.UNSET,
+            turn_attribution=msgspec.UNSET if attribution is None else msgspec.to_builtins(attribution),
         )
         self.thread.history.append_event(msgspec.to_builtins(started))
         self.emit(started)

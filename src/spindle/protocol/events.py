@@ -14,7 +14,6 @@ from spindle.errors import ErrorInfo
 from spindle.protocol.items import encode_json, encode_payload
 from spindle.protocol.outside import NOTHING, Outside
 from spindle.protocol.request import TokenUsage
-from spindle.protocol.settings import TurnAttribution
 
 
 class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
@@ -68,7 +67,7 @@ class TaskStarted(Msg, frozen=True, kw_only=True, tag="task_started"):
     turn_id: str
     model_context_window: int | None
     collaboration_mode_kind: str = "default"
-    turn_attribution: TurnAttribution | msgspec.UnsetType = msgspec.UNSET  # who started it, where that was said
+    turn_attribution: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # a TurnAttribution, where one was given
 
 
 class TaskComplete(Msg, frozen=True, kw_only=True, tag="task_complete"):

@@ -308,7 +308,7 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
     if kind == "user_message":
         said = {"type": kind, "message": str(event.get("message") or "")}
         lists = {name: _list(event, name) for name in ("images", "local_images", "text_elements")}
-        more = {name: event[name] for name in ("mentions", "client_id") if name in event}
+        more = _beside(_list(event, "mentions"), event.get("client_id"))
         return [_user({**said, **lists, **more}, None, timestamp)]
     if kind == "agent_message":
         return [_agent(str(event.get("message") or ""), None, timestamp)]
@@ -348,15 +348,13 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
         case "UserMessage":
             parts = [part for part in item.get("content") or () if isinstance(part, dict)]
             texts = [part for part in parts if part.get("type") == "text"]
-            mentions = [part for part in parts if part.get("type") in ("skill", "mention")]
             said = {
                 "type": "user_message",
                 "message": "".join(str(part.get("text") or "") for part in texts),
                 "images": [part.get("image_url") or part.get("url") for part in parts if part.get("type") == "image"],
                 "local_images": [part.get("path") for part in parts if part.get("type") in _LOCAL_IMAGES],
                 "text_elements": [element for part in texts for element in part.get("text_elements") or ()],
-                **({"mentions": mentions} if mentions else {}),
-                **({"client_id": item["client_id"]} if isinstance(item.get("client_id"), str) else {}),
+                **_beside(parts, item.get("client_id")),
             }
             return [_user(said, item.get("id"), timestamp)]
         case "AgentMessage":
@@ -385,12 +383,21 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return []
 
 
+def _beside(parts: list[Any], client_id: Any) -> dict[str, Any]:
+    """What a person's message may have beside its text and its pictures."""
+    mentions = [part for part in parts if isinstance(part, dict) and part.get("type") in ("skill", "mention")]
+    return {
+        **({"mentions": mentions} if mentions else {}),
+        **({"client_id": client_id} if isinstance(client_id, str) else {}),
+    }
+
+
 def _user(event: Event, item_id: str | None, timestamp: str) -> _Shown:
     said = {"type": "text", "text": event["message"], "text_elements": event["text_elements"]}
-    if isinstance(client_id := event.get("client_id"), str):
-        said["client_id"] = client_id
+    if "client_id" in event:
+        said["client_id"] = event["client_id"]
     content: list[dict[str, Any]] = [said]
-    content += [part for part in _list(event, "mentions") if isinstance(part, dict)]
+    content += event.get("mentions", [])
     content += [{"type": "image", "image_url": url} for url in event["images"]]
     content += [{"type": "local_image", "path": path} for path in event["local_images"]]
     return _Shown([event], {"type": "UserMessage", "id": item_id, "content": content}, timestamp)

@@ -95,7 +95,7 @@ class Translator:
         msg = event.msg
         match msg:
             case events.TaskStarted(turn_id=turn_id, turn_attribution=said):
-                return self._begin(turn_id, now_ms, said.root_turn_id if said else None)
+                return self._begin(turn_id, now_ms, said.get("root_turn_id") if said else None)
             case events.TaskComplete() | events.TurnAborted():
                 return self._end(isinstance(msg, events.TurnAborted), now_ms)
             case events.Warning(message=message):
