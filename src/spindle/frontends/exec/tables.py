@@ -1,7 +1,7 @@
 """Markdown tables in what the agent says, laid out in the width of the terminal. Pure.
 
-Everything but a table passes as it is. A table that fits keeps its form, with aligned columns. In one that does not, cells
-go over several lines, and where columns have no room at all, each row becomes a block. Nothing is lost.
+Everything but a table passes as it is. A table that fits keeps its form, with aligned columns. In one that does not,
+cells go over several lines, and where columns have no room at all, each row becomes a block. Nothing is lost.
 """
 
 from __future__ import annotations
