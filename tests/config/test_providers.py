@@ -124,6 +124,11 @@ def test_a_built_in_provider_cannot_be_replaced(setup: Setup):
             "model_providers.x.base_url is not an http or https address",
         ),
         (
+            # A template that nobody filled in: the thread must not go to the default server instead.
+            "[model_providers.x]\nname = 'x'\nbase_url = ''\n",
+            "model_providers.x.base_url is not an http or https address",
+        ),
+        (
             "[model_providers.x]\nname = 'x'\nhttp_headers = { A = \"b\\r\\nC: d\" }\n",
             "http_headers contains line ends",
         ),

@@ -29,6 +29,21 @@ def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Spindle, 
         assert part in run.err
 
 
+def test_a_call_that_came_to_nothing_is_told_to_people_and_not_to_programs(
+    spindle: Spindle, server: FakeServer, workspace: Path
+) -> None:
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-not there\n+x\n*** End Patch\n"
+    (workspace / "a.txt").write_text("one\n")
+    calls = [custom_call("apply_patch", patch, "c1"), call("nosuch", {}, "c2"), call("exec_command", "{bad", "c3")]
+    server.script(turn(*calls), turn(message("done")), turn(*calls), turn(message("done")))
+    run = spindle("exec", "--yolo", "do it")
+    assert run.code == 0
+    assert "\n✗ apply_patch failed:\n  apply_patch verification failed: " in run.err and "-not there" not in run.err
+    assert "\n✗ nosuch failed:\n  unsupported call: nosuch\n" in run.err and "\n✗ exec_command failed:\n" in run.err
+    shown = spindle("exec", "--yolo", "--json", "do it").events
+    assert [event["type"] for event in shown] == ["thread.started", "turn.started", "item.completed", "turn.completed"]
+
+
 def test_control_characters_of_a_command_do_not_reach_the_terminal(spindle: Spindle, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": r"printf '\033]0;evil\007\033[2Jx'"}, "c1")), turn(message("ok")))
     run = spindle("exec", "--yolo", "--color", "never", "do it")

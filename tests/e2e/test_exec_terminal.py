@@ -99,6 +99,21 @@ def test_words_are_seen_while_they_stream_and_stay_after_ctrl_c(watch: Watch, se
         assert "working" not in screen.text and "^C" not in screen.text
 
 
+def test_a_table_is_seen_while_it_streams_and_stands_in_the_width_there_is(watch: Watch, server: FakeServer) -> None:
+    table = "Here:\n\n| Name | What it does |\n|---|---|\n| one | reads the head of a file |\n| two | 日本語 |\n"
+    server.script(turn(message(table + "\nThat is all.", deltas=40), hang_after=24)).otherwise(turn(message(table)))
+    fitted = ["| Name | What it does  |", "| ---- | ------------- |", "| one  | reads the     |"]
+    with watch("exec", "hi", columns=24) as screen:
+        screen.until("\n| one | reads the", "writing")
+        screen.press("\x03")
+        assert screen.wait() == 1 and fitted[0] in screen.lines and "|---|---|" not in screen.text
+    with watch("exec", "hi", columns=24) as screen:
+        assert screen.wait() == 0
+        start = screen.lines.index(fitted[0])
+        rest = ["|      | head of a     |", "|      | file          |", fitted[1], "| two  | 日本語        |"]
+        assert screen.lines[start : start + 7] == [*fitted, *rest]
+
+
 def test_thinking_is_seen_while_it_streams(watch: Watch, server: FakeServer) -> None:
     server.script(turn(reasoning("**Weighing** all"), hang_after=4))
     with watch("exec", "hi") as screen:

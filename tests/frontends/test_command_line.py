@@ -88,7 +88,9 @@ def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values:
         ("exec a b", "unexpected argument 'b'; put the prompt into quotes"),
         ("demo bogus", "unexpected argument 'bogus'; usage: spindle demo [OPTIONS]"),
         ("sandbox -m x ls", "unexpected argument '-m'; see `spindle sandbox --help`"),
-        ("--json", "--json is no option of `spindle`"),
+        ("--json", "--json is no option of `spindle`; it is an option of `spindle exec` and others"),
+        ("--resume", "--resume is no option of `spindle`; did you mean the command `spindle resume`?"),
+        ("exec --fork x", "unexpected argument '--fork'; did you mean `spindle exec fork`?"),
     ],
 )
 def test_a_slip_is_named_with_what_was_probably_meant(line: str, sentence: str) -> None:

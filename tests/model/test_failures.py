@@ -539,6 +539,57 @@ async def test_a_server_without_a_list_of_models_is_advised_from_the_catalogue(s
     assert str(failed).endswith(". Choose a model with -m MODEL or `model` in config.toml.")
 
 
+NO_SUCH_MODEL = [
+    (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: gpt-5.2-codex"}}),  # Anthropic
+    (404, {"error": {"message": "No endpoints found for gpt-5.2-codex.", "code": 404}}),  # OpenRouter
+    (404, {"error": {"message": "Unable to access model gpt-5.2-codex.", "code": "model_not_available"}}),  # Together
+    (400, {"error": {"message": "Model Not Exist", "code": "invalid_request_error"}}),  # DeepSeek
+    (400, {"message": "The provided model identifier is invalid."}),  # Bedrock
+    (400, {"error": {"message": "BadRequestError: LLM Provider NOT provided. You passed model=gpt-5.2-codex"}}),
+    (400, {"detail": "Unsupported model"}),
+]
+"""How servers say that they do not have a model."""
+
+
+@pytest.mark.parametrize(("status", "body"), NO_SUCH_MODEL)
+async def test_however_a_server_says_that_it_lacks_the_model_the_advice_is_to_choose_one(
+    serve, client_for, ask, status: int, body: dict
+) -> None:
+    error, _ = await failure(serve, client_for, ask, refuse(status, body), request_max_retries=3)
+    assert str(error).endswith(". Choose a model with -m MODEL or `model` in config.toml."), str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "Cannot POST /deployments/gpt-5.2-codex/responses"),
+        (400, "tools: gpt-5.2-codex takes at most 128"),
+        (400, "This model does not support images; the setting is not valid"),
+    ],
+)
+async def test_a_sentence_that_only_names_the_model_is_not_about_a_missing_one(
+    serve, client_for, ask, status: int, said: str
+) -> None:
+    error, _ = await failure(serve, client_for, ask, refuse(status, {"error": {"message": said}}))
+    assert "Choose a model" not in str(error)
+
+
+async def test_a_key_that_is_refused_by_another_status_than_401_is_told_like_one(serve, client_for, ask) -> None:
+    said = "API key not valid. Please pass a valid API key."
+    for status in (400, 403):
+        error, _ = await failure(serve, client_for, ask, refuse(status, {"error": {"message": said}}))
+        assert (error.info, str(error).endswith("The key (***) was not accepted: use another one.")) == (
+            "unauthorized",
+            True,
+        )
+
+
+async def test_money_that_is_spent_is_told_as_such_with_any_status(serve, client_for, ask) -> None:
+    for status, said in ((403, "Your newly created team doesn't have any credits yet."), (429, "余额不足，请充值。")):
+        error, server = await failure(serve, client_for, ask, refuse(status, {"error": {"message": said}}))
+        assert str(error).startswith("The quota of this account is used up (") and len(server.requests) == 1
+
+
 async def test_a_key_in_the_query_of_an_address_never_stands_in_an_error(serve, client_for, ask) -> None:
     params = {"api-version": "2024-06-01", "api_key": "hunter2hunter2"}
     failed, _ = await failure(serve, client_for, ask, refuse(404, b"?"), query_params=params)

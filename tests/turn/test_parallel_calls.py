@@ -137,10 +137,10 @@ async def test_two_calls_with_one_id_are_answered_in_their_order(start: Start) -
 
 
 def test_every_message_that_ends_a_call_waits_for_the_record() -> None:
-    from spindle.protocol import agent_events, questions, tool_servers  # noqa: F401  so that their messages exist
+    from spindle.protocol import agent_events, failed_calls, questions, tool_servers  # noqa: F401  so that their messages exist
 
     kinds = {str(kind.__struct_config__.tag): kind for kind in Msg.__subclasses__()}
     of_the_server = {"web_search_end"}  # recorded as the item that it is
     ends = {tag for tag in kinds if tag.endswith("_end")} - of_the_server
-    others = {"turn_diff", "plan_update", "view_image_tool_call", "dynamic_tool_call_response"}
+    others = {"turn_diff", "plan_update", "view_image_tool_call", "dynamic_tool_call_response", "tool_call_failed"}
     assert {tag for tag, kind in kinds.items() if kind.ends_call} == ends | others

@@ -119,6 +119,7 @@ async def test_to_takes_everything_from_a_turn_on(start: Start, workspace: Path)
     report = await undo(driver, to=ids[1])
     assert report["turns"] == ids[1:] and [path.name for path in workspace.glob("*.txt")] == ["1.txt"]
     assert (await undo(driver, to="nobody"))["status"] == "nothing"
+    assert (await undo(driver, turns=2))["message"] == "there is only one turn to undo, not 2"
 
 
 async def test_a_command_of_the_person_is_a_turn_too(start: Start, workspace: Path) -> None:

@@ -167,3 +167,17 @@ def test_a_global_file_of_absurd_size_is_cut_with_a_word(folders: Path) -> None:
     docs = load(folders, {})
     assert docs.text is not None and docs.text.startswith("rules") and len(docs.text) <= 4 << 20
     assert len(docs.warnings) == 2 and "was cut after 4 MiB" in docs.warnings[0]
+
+
+def test_a_file_in_another_encoding_is_named_with_the_line_and_what_to_do(folders: Path) -> None:
+    places = [folders / "home/AGENTS.md", folders / "repo/AGENTS.md", folders / "repo/sub/AGENTS.md"]
+    places[0].write_bytes(b"one\ncaf\xe9\n")
+    places[1].write_bytes("größer\n".encode("latin-1"))
+    places[2].write_bytes("ü".encode() * 10)
+    docs = load(folders, {}, max_bytes=16)
+    assert docs.text is not None and "caf\ufffd" in docs.text and "gr\ufffd\ufffder" in docs.text
+    assert docs.warnings == [
+        f"{places[0]} is not UTF-8 (line 2): the model is shown \ufffd for what cannot be read; save it as UTF-8",
+        f"{places[1]} is not UTF-8 (line 1): the model is shown \ufffd for what cannot be read; save it as UTF-8",
+        f"{places[2]} was cut after 9 bytes: project_doc_max_bytes is 16",  # in the middle of a character
+    ]

@@ -103,7 +103,7 @@ def _provider(id: str, table: Mapping[str, Any], origins: Mapping[str, str], ima
     return Provider(
         id=id,
         name=table["name"],
-        base_url=check_url(table.get("base_url") or OPENAI_BASE_URL, where("base_url")),
+        base_url=check_url(table.get("base_url", OPENAI_BASE_URL), where("base_url")),
         env_key=table.get("env_key") or None,
         env_key_instructions=table.get("env_key_instructions"),
         bearer_token=table.get("experimental_bearer_token") or None,

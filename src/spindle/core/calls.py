@@ -32,8 +32,11 @@ class CallEvents:
         self._emit = emit
         self._held: list[Msg] = []
         self._is_recorded = False
+        self.is_seen = False
+        """Something of the call was shown, or will be."""
 
     def emit(self, msg: Msg) -> None:
+        self.is_seen = True
         if msg.ends_call and not self._is_recorded:
             self._held.append(msg)
             return
@@ -117,6 +120,11 @@ class CallRunner:
             result = await run(call)
         except SpindleError as error:
             result = ToolResult(output=str(error))
+            if not running.events.is_seen:
+                # What the model alone is told leaves a person without a reason for what it does next.
+                from spindle.protocol.failed_calls import ToolCallFailed  # with the first call that fails
+
+                running.events.emit(ToolCallFailed(call_id=call.call_id, tool=call.name, message=str(error)))
         except Exception as error:
             # A bug of ours must not end the user's turn: the model hears of it and can try another way.
             turn.emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))

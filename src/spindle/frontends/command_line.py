@@ -112,6 +112,8 @@ class _Reader:
                 table = by_name([later])
             elif len(self.path) == 1 and self.parsed.words:
                 raise unknown_command(self.parsed.words[0])
+            elif (below := self.path[-1].find(name.removeprefix("--"))) is not None:
+                raise UsageError(f"unexpected argument {name!r}; did you mean `{_name_of((*self.path, below))}`?")
         self.used.append((name, take_option(self.parsed, token, self.rest, table, _name_of(self.path))))
 
     def _check_options(self) -> None:
@@ -123,8 +125,15 @@ class _Reader:
                 continue
             top = self.path[:2] if len(self.path) > 1 else (SPINDLE,)
             owners = [f"`{_name_of(path)}`" for path in walk(top[-1], top[:-1]) if name in by_name(path[-1].options)]
-            where = f"; it is an option of {' and '.join(owners)}" if 0 < len(owners) < 4 else ""
-            raise UsageError(f"{name} is no option of `{_name_of(self.path)}`{where}")
+            raise UsageError(f"{name} is no option of `{_name_of(self.path)}`{self._where_it_belongs(name, owners)}")
+
+    def _where_it_belongs(self, name: str, owners: list[str]) -> str:
+        if (below := self.path[-1].find(name.removeprefix("--"))) is not None:
+            return f"; did you mean the command `{_name_of((*self.path, below))}`?"
+        if not 0 < len(owners) < 4:
+            # Of too many to name them all, the one that most people want.
+            return "; it is an option of `spindle exec` and others" if "`spindle exec`" in owners else ""
+        return f"; it is an option of {' and '.join(owners)}"
 
     def _rename(self, read_as: Option, meant: Option) -> None:
         """Before the command was known, `-o` could have been the option of another one."""

@@ -126,8 +126,10 @@ class Transcript:
                 return self._of_others(msg)
 
     def _of_others(self, msg: Msg) -> str:
-        """Goals, sub-agents and MCP servers, whose events are loaded with them."""
+        """Goals, sub-agents, MCP servers and calls that failed, whose events are loaded with them."""
         tag = str(msg.__struct_config__.tag)
+        if tag == "tool_call_failed":
+            return self._call_failed(msg)
         if tag == "thread_goal_updated":
             return self._goal_line(msg)
         if tag.startswith("mcp_tool_call_"):
@@ -139,6 +141,10 @@ class Transcript:
         from spindle.frontends.agent_lines import agent_text  # with the first sub-agent
 
         return self._line("agent", agent_text(msg))
+
+    def _call_failed(self, msg: Any) -> str:
+        head = self._paint("31", f"{self.signs['failed']} {visible(msg.tool)} failed:")
+        return self._block("result", [head, *self._indented(self.clip_output(output_lines(msg.message)))])
 
     def _goal_line(self, msg: Msg) -> str:
         from spindle.frontends.goal_words import goal_of, goal_text  # with the first goal

@@ -32,7 +32,9 @@ USAGE_LIMIT = "The usage limit of this account is reached"
 _QUOTA_CODES = frozenset(
     ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits", "billing_error")
 )
-_MODEL_CODES = frozenset(("model_not_found", "unknown_model", "invalid_model", "deploymentnotfound"))
+_MODEL_CODES = frozenset(
+    ("model_not_found", "model_not_available", "unknown_model", "invalid_model", "deploymentnotfound")
+)
 _KEY_CODES = frozenset(("invalid_api_key", "invalid_authentication", "authentication_error", "unauthorized"))
 _LIMIT_CODES = frozenset(("usage_limit_reached", "usage_not_included"))
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error"))
@@ -40,6 +42,7 @@ _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error"))
 _QUOTA_WORDS = (
     *("exceeded your current quota", "insufficient balance", "insufficient credit", "insufficient funds"),
     *("credit balance is too low", "out of credits", "requires more credits", "billing hard limit"),
+    *("have any credits", "余额不足"),
 )
 _IMAGE_WORDS = (
     *("image data", "valid image", "invalid image", "unsupported image", "image format", "image file"),
@@ -48,6 +51,20 @@ _IMAGE_WORDS = (
 _NO_MODEL = re.compile(
     r"\bmodels?\b.{0,200}?\b(?:not found|does not exist|not exist|is not (?:a )?(?:valid|available|supported)|unknown)"
     r"|\b(?:unknown|invalid|no such|unsupported) model\b|\bnot a valid model\b",
+    re.IGNORECASE,
+)
+
+_ONLY_NO_MODEL = re.compile(
+    r"\W*(?:(?:the|this|that|requested|provided|specified|given|selected)\s+)*model(?:\s+(?:identifier|name|id))?\s+"
+    r"(?:is\s+|was\s+|does\s+)?(?:not\s+(?:exist|found|available|supported|valid)|invalid|unknown|unsupported)\W*"
+    r"|\W*(?:unknown|invalid|no such|unsupported) model(?: identifier| name| id)?\W*"
+    r"|.*\bLLM Provider NOT provided\b.*",
+    re.IGNORECASE,
+)
+"""A sentence that says nothing but this, so that it need not name the model. The last words are those of LiteLLM."""
+_BAD_KEY = re.compile(
+    r"\b(?:invalid|incorrect|wrong|expired) api[ _-]?key\b"
+    r"|\bapi[ _-]?key\b[^.]{0,40}?\b(?:not valid|invalid|incorrect|expired)\b",
     re.IGNORECASE,
 )
 
@@ -182,10 +199,18 @@ def is_about_model(status: int, words: ServerWords, model: str) -> bool:
     """The server does not have this model, or not for this account. `status` 0 is an event's."""
     if words.codes & _MODEL_CODES:
         return True
-    if status not in (400, 403, 404, 422) or _NO_MODEL.search(words.text) is None:
+    if status not in (400, 403, 404, 422):
         return False
-    # In another status than 404 the sentence may be about anything else that the model lacks.
-    return status == 404 or (bool(model) and model.lower() in words.text.lower())
+    says_so, is_named = _NO_MODEL.search(words.text) is not None, _is_named(model, words.text)
+    if status == 404:
+        return says_so or is_named
+    # In another status the sentence may be about anything else that the model lacks.
+    return (says_so and is_named) or _ONLY_NO_MODEL.fullmatch(words.text) is not None
+
+
+def _is_named(model: str, text: str) -> bool:
+    """The text has the name as a word of its own, not as a part of a path or of a longer name."""
+    return bool(model) and re.search(rf"(?<![\w/-]){re.escape(model)}(?![\w/-])", text, re.IGNORECASE) is not None
 
 
 # ---- rows ------------------------------------------------------------------------------------------
@@ -223,6 +248,8 @@ def _refused(answer: _Answer) -> ModelError:
         return ModelError(unexpected, "unauthorized" if answer.status == 401 else info, advice=next_step)
     if is_about_model(answer.status, words, asked.model):
         return ModelError(unexpected, "bad_request" if answer.status == 400 else info, advice=advice.for_model(asked))
+    if answer.status in (400, 403) and (words.codes & _KEY_CODES or _BAD_KEY.search(words.text)):
+        return ModelError(unexpected, "unauthorized", advice=advice.for_key(asked))
     match answer.status:
         case 400:
             return _bad_request(answer)
@@ -240,6 +267,8 @@ def _refused(answer: _Answer) -> ModelError:
             return WindowFull(fact, named_window(words), advice=advice.TOO_LARGE)
         case 422:
             return ModelError(unexpected, "bad_request")
+        case 451:
+            return ModelError(unexpected, info, advice=advice.REGION)
         case _:
             return ModelError(unexpected, info)
 

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, read_own, revealed, shown
+from spindle.workspace.files import (
+    LeftOut,
+    ProjectFiles,
+    decoded,
+    folders_between,
+    is_regular,
+    read_own,
+    revealed,
+    shown,
+)
 from spindle.workspace.git import find_root
 
 PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
@@ -103,7 +112,8 @@ def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | No
             continue
         if len(content) > _GLOBAL_SANITY_BYTES:
             warnings.append(f"{shown(path)} was cut after {_GLOBAL_SANITY_BYTES >> 20} MiB: every request carries it")
-        text = content[:_GLOBAL_SANITY_BYTES].decode("utf-8", "replace").strip()
+        is_cut = len(content) > _GLOBAL_SANITY_BYTES
+        text = decoded(path, content[:_GLOBAL_SANITY_BYTES], warnings, is_cut=is_cut).strip()
         if text:
             sources.append(path)
             return revealed(path, text, warnings)
@@ -145,7 +155,7 @@ def _read_within(
         except OSError as error:
             warnings.append(_unreadable(path, error))
             continue
-        text = content[:left].decode("utf-8", "replace")
+        text = decoded(path, content[:left], warnings, is_cut=len(content) > left)
         if not text.strip():
             continue
         if len(content) > left:

@@ -196,6 +196,20 @@ def shown(path: str) -> str:
     return visible(path)
 
 
+def decoded(path: str, content: bytes, warnings: list[str], *, is_cut: bool = False) -> str:
+    """The text of a file; a warning says where it is not UTF-8. Not `is_cut`: its last character is whole."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not (is_cut and error.reason == "unexpected end of data"):
+            line = content.count(b"\n", 0, error.start) + 1
+            warnings.append(
+                f"{shown(path)} is not UTF-8 (line {line}): the model is shown \ufffd for what cannot be read; "
+                "save it as UTF-8"
+            )
+    return content.decode("utf-8", "replace")
+
+
 def revealed(path: str, text: str, warnings: list[str]) -> str:
     """What a model is given of a file others wrote: nothing that a person who reads it would not see.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, revealed
+from spindle.workspace.files import LeftOut, ProjectFiles, decoded, folders_between, revealed
 from spindle.workspace.git import find_root
 
 if TYPE_CHECKING:
@@ -158,7 +158,9 @@ def skill_text(skill: Skill, files: ProjectFiles, warnings: list[str]) -> str:
     `files` says what of the project may be read, now: the file may be another one than when the list was made.
     """
     allowed = files if skill.scope == "repo" else ProjectFiles()
-    return revealed(skill.path, allowed.read(skill.path, MAX_SKILL_BYTES).decode("utf-8", "replace"), warnings)
+    content = allowed.read(skill.path, MAX_SKILL_BYTES)
+    text = decoded(skill.path, content, warnings, is_cut=len(content) == MAX_SKILL_BYTES)
+    return revealed(skill.path, text, warnings)
 
 
 def select_skills(items: str | Sequence[Mapping[str, Any]], skillset: SkillSet) -> list[Skill]:

@@ -9,6 +9,7 @@ import pytest
 from spindle.errors import ErrorInfo
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.protocol import events as v1
+from spindle.protocol.failed_calls import ToolCallFailed
 from spindle.protocol.questions import RequestUserInput
 from spindle.protocol.request import TokenUsage
 from spindle.protocol.tool_servers import ElicitationRequest
@@ -266,3 +267,8 @@ def test_usage_that_is_no_usage_is_left_out() -> None:
     told = Told()
     told.take(v1.TokenCount(info={"total_token_usage": {"input_tokens": "many"}, "last_token_usage": None}))
     assert told.conversation.spending.total == TokenUsage()
+
+
+def test_a_call_that_came_to_nothing_is_told_with_its_reason() -> None:
+    failed = ToolCallFailed(call_id="c1", tool="apply_patch", message="verification failed:\nno such\x1b[2J line\n")
+    assert Told().take(failed) == ["✗ apply_patch failed: verification failed:", "  no such⟨U+001B⟩[2J line"]

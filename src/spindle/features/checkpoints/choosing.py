@@ -36,7 +36,8 @@ def choose(turns: list[TalkTurn], state: State, op: Undo) -> list[TalkTurn]:
         if not candidates:
             raise Nothing(_why_nothing(op))
         if count > len(candidates):
-            raise Nothing(f"there are only {len(candidates)} turns to undo, not {count}")
+            there_are = f"are only {len(candidates)} turns" if len(candidates) > 1 else "is only one turn"
+            raise Nothing(f"there {there_are} to undo, not {count}")
         chosen = candidates[-count:]
     if op.files:
         _check_age(chosen, state)

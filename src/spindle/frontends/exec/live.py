@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from spindle.frontends.exec.tables import FittedTables
 from spindle.frontends.fit import cut, cut_middle, rows_of
 from spindle.frontends.plain_text import command_text, duration_words, printable
 from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, terminal_size
@@ -162,6 +163,8 @@ class Live:
         self._hides_reasoning = hides_reasoning
         self._color = transcript.look.color
         self._message: StreamedText | None = None
+        self._tables = FittedTables(transcript.look.width)
+        """Those of the message that streams."""
         self._has_title = False
         """Whether the last thing above is the message that streams."""
         self._reasoning = StreamedText()
@@ -199,21 +202,19 @@ class Live:
         """What is appended for an event, beside what streamed of it before."""
         message = self._message
         match msg:
-            case ItemCompleted(item={"type": "AgentMessage", "content": content}) if message is not None:
+            case ItemCompleted(item={"type": "AgentMessage", "content": content}):
                 self._message = None
-                rest = message.remainder_of("".join(part["text"] for part in content))
-                if rest is not None and message.has_given:
-                    lines = self._lines_of_message(rest + "\n") if rest else ""
-                    self._has_title = False
-                    return lines
+                text = "".join(part["text"] for part in content)
+                rest = message.remainder_of(text) if message is not None and message.has_given else None
+                if rest is None:
+                    self._tables, self._has_title = FittedTables(self._transcript.look.width), False
+                return self._end_of_message(text if rest is None else rest)
             case StreamError():
                 self._message = None  # the answer is asked for again, and comes from its beginning
+                self._tables = FittedTables(self._transcript.look.width)
             case Error() | TurnAborted() | TaskComplete() if message is not None:
                 self._message = None  # it stays unfinished; what was seen of it stays to be seen
-                rest = message.take_rest()
-                lines = self._lines_of_message(rest + "\n") if rest else ""
-                self._has_title = False
-                return lines + self._transcript.translate(msg)
+                return self._end_of_message(message.take_rest()) + self._transcript.translate(msg)
             case _:
                 pass
         text = self._transcript.translate(msg)
@@ -221,7 +222,14 @@ class Live:
             self._has_title = False
         return text
 
-    def _lines_of_message(self, lines: str) -> str:
+    def _end_of_message(self, rest: str) -> str:
+        """The last lines, with a table that the message may end in."""
+        lines = self._lines_of_message(rest + "\n" if rest else "", is_end=True)
+        self._tables, self._has_title = FittedTables(self._transcript.look.width), False
+        return lines
+
+    def _lines_of_message(self, lines: str, *, is_end: bool = False) -> str:
+        lines = self._tables.add(printable(lines)) + (self._tables.end() if is_end else "")
         if not lines.strip("\n") and not self._has_title:
             return ""
         title = "" if self._has_title else self._transcript.message_title()
@@ -304,9 +312,11 @@ class Live:
             below = [*((f"  {row}", "2;3") for row in rows_of(words, max(1, width - 3))[-TAIL_LINES:]), *below]
         below = below[-(height - 2) :]
         room = min(MAX_TEXT_ROWS, height - 3 - len(below))
-        if self._message is None or not self._message.shown or room <= 0:
+        unfinished = "" if self._message is None else self._tables.held + printable(self._message.shown)
+        if not unfinished or room <= 0:
             return below
-        text = rows_of(printable(self._message.shown).expandtabs(8), max(1, width - 1))[-room:]
+        lines = unfinished.removesuffix("\n").expandtabs(8).split("\n")
+        text = [row for line in lines for row in rows_of(line, max(1, width - 1))][-room:]
         title = [] if self._has_title else [("", ""), ("spindle", "35")]
         return [*title, *((row, "") for row in text), *below]
 

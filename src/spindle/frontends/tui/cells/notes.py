@@ -147,6 +147,12 @@ def cache_missed(msg: CacheMissed) -> Note:
     return Note(said, word="Cache", style="dim", is_shown=msg.lost_tokens >= LARGE_MISS)
 
 
+def call_failed(msg: Any) -> Note:
+    """A call of a tool came to nothing; the model was told why, and tries another way."""
+    first, *others = kept(msg.message.strip(), _LONGEST_NOTE).split("\n")
+    return Note("\n".join([f"{one_line(msg.tool)} failed: {first}", *others]), sign="✗", word="Failed", style="dim")
+
+
 def hook(run: dict[str, Any]) -> Note:
     """That a hook ran and what it said to the person. One that had nothing to say is in the transcript only."""
     name = "".join(part.capitalize() for part in str(run.get("event_name") or "").split("_"))

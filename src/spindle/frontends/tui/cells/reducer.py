@@ -174,6 +174,8 @@ class Reducer:
             from spindle.frontends.tui.cells.goals import take_goal_event  # with the first goal
 
             take_goal_event(self, msg)
+        elif tag == "tool_call_failed":
+            self.show(notes.call_failed(msg))
         elif tag in ("entered_review_mode", "exited_review_mode"):
             self.show(notes.review(msg))
         elif tag in ("plan_delta", "request_user_input"):

@@ -1,0 +1,149 @@
+"""Markdown tables in what the agent says, laid out in the width of the terminal. Pure.
+
+Everything but a table passes as it is. A table that fits keeps its form, with aligned columns. In one that does not,
+cells go over several lines, and where columns have no room at all, each row becomes a block. Nothing is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from spindle.frontends.fit import cells, hang, wrap
+
+MOST_LINES = 400
+"""A longer table is given as it was written: nobody waits for the end of one that may have none."""
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
+_BAR = re.compile(r"(`+).*?\1|\\.|\|")
+"""A bar that separates cells, after whatever may hold one that does not: code, and an escape."""
+_NARROWEST = 4
+
+
+class FittedTables:
+    """Takes whole lines and gives them on; a table is held back until it has ended."""
+
+    def __init__(self, width: Callable[[], int | None]) -> None:
+        self._width = width
+        self._held: list[str] = []
+        self._fence = ""
+
+    @property
+    def held(self) -> str:
+        """The lines of a table that is not whole yet."""
+        return "".join(self._held)
+
+    def add(self, lines: str) -> str:
+        """What can be shown after these lines, each of which ends in a newline."""
+        if "|" not in lines and not self._held and "```" not in lines and "~~~" not in lines:
+            return lines
+        return "".join(map(self._take, lines.splitlines(keepends=True)))
+
+    def end(self) -> str:
+        """The text is over: what is still held."""
+        held, self._held = self._held, []
+        return _shown(held, self._width())
+
+    def _take(self, line: str) -> str:
+        fence = _FENCE.match(line)
+        if fence is not None and (not self._fence or fence[1].startswith(self._fence)):
+            self._fence = "" if self._fence else fence[1]
+        if fence is None and not self._fence and line.lstrip().startswith("|"):
+            self._held.append(line)
+            is_table = len(self._held) < 2 or _is_head(self._held[0], self._held[1])
+            if is_table and len(self._held) <= MOST_LINES:
+                return ""
+            held, self._held = self._held, []
+            return "".join(held)
+        return self.end() + line
+
+
+def fit_tables(text: str, width: int | None) -> str:
+    """A whole text."""
+    if width is None or "|" not in text:
+        return text
+    tables = FittedTables(lambda: width)
+    whole = tables.add(text if text.endswith("\n") else text + "\n") + tables.end()
+    return whole if text.endswith("\n") else whole.removesuffix("\n")
+
+
+def _is_head(head: str, rule: str) -> bool:
+    return _RULE.fullmatch(rule) is not None and len(_cells_of(head)) == len(_cells_of(rule))
+
+
+def _shown(lines: list[str], width: int | None) -> str:
+    written = "".join(lines)
+    if width is None or len(lines) < 2 or not _is_head(lines[0], lines[1]):
+        return written
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    count = len(_cells_of(lines[0]))
+    head, rule, *body = ([*_cells_of(line), *[""] * count][:count] for line in lines)
+    sides = [(cell.startswith(":"), cell.endswith(":")) for cell in rule]
+    room = width - cells(indent) - 3 * count - 1
+    widths = _column_widths([head, *body], room)
+    rows = _upright(head, body, width - cells(indent)) if widths is None else _in_columns(head, body, widths, sides)
+    return "".join(f"{indent}{row}\n" for row in rows)
+
+
+def _cells_of(line: str) -> list[str]:
+    line = line.strip()
+    bars = [found.start() for found in _BAR.finditer(line) if found[0] == "|"]
+    parts = [line[start:end] for start, end in zip([0, *(bar + 1 for bar in bars)], [*bars, len(line)], strict=True)]
+    if parts and not parts[0]:
+        del parts[0]
+    if parts and not parts[-1]:
+        del parts[-1]
+    return [part.strip() for part in parts]
+
+
+def _column_widths(rows: list[list[str]], room: int) -> list[int] | None:
+    """As wide as the columns want to be, or less for the widest; None where a word would have to be broken."""
+    columns = [*zip(*rows, strict=True)]
+    widths = [max(3, *map(cells, column)) for column in columns]
+    least = [max(_NARROWEST, *(cells(word) for cell in column for word in cell.split(" "))) for column in columns]
+    while sum(widths) > room:
+        spare = [place for place, width in enumerate(widths) if width > least[place]]
+        if not spare:
+            return None
+        widths[max(spare, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _in_columns(head: list[str], body: list[list[str]], widths: list[int], sides: list[tuple[bool, bool]]) -> list[str]:
+    rule = "|".join(
+        f" {':' if left else '-'}{'-' * (width - 2)}{':' if right else '-'} "
+        for width, (left, right) in zip(widths, sides, strict=True)
+    )
+    lines = [*_row(head, widths, sides), f"|{rule}|"]
+    is_tall = any(cells(cell) > width for row in body for cell, width in zip(row, widths, strict=True))
+    for number, row in enumerate(body):
+        # Rows of several lines are hard to tell apart without something between them.
+        if number and is_tall:
+            lines.append(f"|{'|'.join(' ' + '-' * width + ' ' for width in widths)}|")
+        lines += _row(row, widths, sides)
+    return lines
+
+
+def _row(row: list[str], widths: list[int], sides: list[tuple[bool, bool]]) -> list[str]:
+    columns = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+    lines: list[str] = []
+    for number in range(max(map(len, columns))):
+        parts: list[str] = []
+        for column, width, (left, right) in zip(columns, widths, sides, strict=True):
+            text = column[number] if number < len(column) else ""
+            free = max(0, width - cells(text))
+            before = free if right and not left else free // 2 if right else 0
+            parts.append(f" {' ' * before}{text}{' ' * (free - before)} ")
+        lines.append(f"|{'|'.join(parts)}|")
+    return lines
+
+
+def _upright(head: list[str], body: list[list[str]], width: int) -> list[str]:
+    """Each row as a block, a line for every cell, named by the head of its column."""
+    lines: list[str] = []
+    for number, row in enumerate(body or [[""] * len(head)]):
+        lines += [""] if number else []
+        for name, cell in zip(head, row, strict=True):
+            if name or cell:
+                lines += hang(f"{name}: " if name else "", cell, width).split("\n")
+    return lines

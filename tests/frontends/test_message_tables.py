@@ -1,0 +1,95 @@
+"""Markdown tables in what the agent says, in the width of the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.frontends.exec.tables import MOST_LINES, FittedTables, fit_tables
+from spindle.frontends.fit import cells
+
+TABLE = """Before.
+
+| Name | What | N |
+|---|:---:|---:|
+| `a|b` | 日本語 🎉 | 1 |
+| x \\| y | [a link](https://example.com) | 12,345 |
+
+After | it.
+"""
+
+
+def test_a_table_that_fits_gets_aligned_columns_and_stays_markdown() -> None:
+    assert (
+        fit_tables(TABLE, 80)
+        == """Before.
+
+| Name   |             What              |      N |
+| ------ | :---------------------------: | -----: |
+| `a|b`  |           日本語 🎉           |      1 |
+| x \\| y | [a link](https://example.com) | 12,345 |
+
+After | it.
+"""
+    )
+
+
+def test_cells_that_do_not_fit_go_over_several_lines() -> None:
+    table = "| Name | What it does |\n|---|---|\n| one | reads the head of a file |\n| two | writes it |\n"
+    assert (
+        fit_tables(table, 26)
+        == """| Name | What it does    |
+| ---- | --------------- |
+| one  | reads the head  |
+|      | of a file       |
+| ---- | --------------- |
+| two  | writes it       |
+"""
+    )
+
+
+def test_where_columns_have_no_room_each_row_is_a_block() -> None:
+    table = "| Name | Path |\n|--|--|\n| one | a/very/long/path |\n| two | another/long/path |"
+    assert fit_tables(table, 20) == (
+        "Name: one\nPath:\n    a/very/long/path\n\nName: two\nPath:\n    another/long/pat\n    h"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n| a | b |\n|---|---|\n| long long long long | x |\n```\n",
+        "~~~~sh\n| a | b |\n```\n|---|---|\n| 1 | 2 |\n~~~~\n",
+        "| a line that begins with a bar\nand goes on\n",
+        "| a | b |\n| c | d |\n",
+        "| a | b |\n|---|\n| c | d |\n",
+        "no table || at all",
+        "| a | b |",
+    ],
+)
+def test_what_is_no_table_stays_as_it_is(text: str) -> None:
+    assert fit_tables(text, 20) == text and fit_tables(TABLE, None) == TABLE
+
+
+def test_a_table_without_an_end_is_not_waited_for() -> None:
+    tables = FittedTables(lambda: 30)
+    assert tables.add("| a | b |\n|---|---|\n") == "" and tables.held == "| a | b |\n|---|---|\n"
+    row = "| 1 | 2 |\n"
+    assert tables.add(row * MOST_LINES).startswith("| a | b |\n|---|---|\n| 1 | 2 |\n")
+
+
+CELLS = st.text(st.sampled_from("ab |`\\日é🎉*"), max_size=30).filter(lambda text: "\n" not in text)
+
+
+@given(st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=1, max_size=5), st.integers(8, 60))
+def test_no_row_is_wider_than_the_terminal_and_no_letter_is_lost(rows: list[list[str]], width: int) -> None:
+    count = len(rows[0])
+    table = [f"| {' | '.join(cell.replace('|', '/').replace('`', '') for cell in row)} |" for row in rows]
+    table.insert(1, "|" + "---|" * count)
+    text = "".join(f"{line}\n" for line in table)
+    shown = fit_tables(text, width)
+    if shown != text:
+        assert [line for line in shown.splitlines() if cells(line) > width] == []
+        letters = [char for row in rows[1:] for cell in row[:count] for char in cell if char in "日é🎉"]
+        assert [shown.count(char) >= letters.count(char) for char in set(letters)] == [True] * len(set(letters))
