@@ -15,7 +15,7 @@ import msgspec
 from spindle.api.undoing import undo_list, undo_recorded
 from spindle.errors import SpindleError, ThreadNotFound, UsageError
 from spindle.frontends.launch import config_from
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.plain_text import printable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.items import encode_payload
@@ -60,9 +60,10 @@ class _NoThread(SpindleError):
 
 
 def _op(parsed: Parsed) -> Undo:
-    turns = parsed.value("turns")
-    if turns is not None and (not turns.isdigit() or int(turns) < 1):
-        raise UsageError(f"--turns takes a number of 1 or more, not {turns!r}")
+    given_turns = parsed.value("turns")
+    turns = None if given_turns is None else whole_number(given_turns)
+    if given_turns is not None and not turns:
+        raise UsageError(f"--turns takes a number of 1 or more, not {given_turns!r}")
     given = [name for name in ("turns", "to", "redo", "list") if parsed.values.get(name)]
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} cannot be given together")
@@ -70,7 +71,7 @@ def _op(parsed: Parsed) -> Undo:
     if len(only) > 1:
         raise UsageError("--files and --conversation cannot be given together; without either, both are undone")
     return Undo(
-        turns=None if turns is None else int(turns),
+        turns=turns,
         to=parsed.value("to"),
         files=only != ["conversation"],
         conversation=only != ["files"],

@@ -170,6 +170,9 @@ class Checkpoints(Feature):
 
     async def begin_turn(self, turn: RunningTurn) -> None:
         self._finished = None
+        if self._active:
+            # Of an earlier turn, such as a shell that the model types into: what it changes from now on is this turn's.
+            await self._begin()
 
     async def before_request(self, turn: RunningTurn) -> None:
         """By now people have seen that the commands are over."""
