@@ -64,7 +64,13 @@ def test_nothing_to_undo_and_bad_arguments(spindle: Spindle, server: FakeServer)
     report = undo(spindle, code=1)
     assert report["status"] == "nothing" and report["thread_id"] is None
     assert spindle("undo").code == 1 and "Traceback" not in spindle("undo", "nobody").err
-    for bad in (["--turns", "0"], ["--turns", "²"], ["--turns", "9" * 5000], ["--files", "--conversation"], ["--turns", "1", "--to", "x"]):
+    for bad in (
+        ["--turns", "0"],
+        ["--turns", "²"],
+        ["--turns", "9" * 5000],
+        ["--files", "--conversation"],
+        ["--turns", "1", "--to", "x"],
+    ):
         assert spindle("undo", *bad).code == 2
 
 

@@ -192,6 +192,23 @@ async def test_the_turn_diff_has_what_commands_did(start: Start, workspace: Path
         assert not [event for event in driver.events if event.id == sub_id and isinstance(event.msg, TurnDiff)]
 
 
+async def test_the_turn_diff_begins_before_a_command_that_still_runs(start: Start, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    driver = await start()
+    server = {"cmd": "echo ready; sleep 100", "tty": True, "login": False, "yield_time_ms": 300}
+    await driver.turn(
+        "go",
+        calls("exec_command", server, "c0"),
+        runs("echo two >> a.txt"),
+        changes("*** Update File: a.txt\n@@\n one\n-two\n+three"),
+        runs("echo four >> a.txt", "c2"),
+        says("done"),
+    )
+    diffs = [event.msg.unified_diff for event in driver.events if isinstance(event.msg, TurnDiff)]
+    assert diffs[-1].split("@@\n")[1] == " one\n+three\n+four\n"
+    assert names(await undo(driver)) == ["a.txt"] and (workspace / "a.txt").read_text() == "one\n"
+
+
 async def test_commands_that_only_look_and_fenced_in_ones_keep_nothing(start: Start, tmp_path: Path) -> None:
     kept = tmp_path / "codex-home" / "spindle" / "checkpoints"
     driver = await start()

@@ -201,7 +201,9 @@ class Checkpoints(Feature):
     async def before(self, paths: Sequence[str]) -> None:
         async with self._lock:
             turn, _ = self._now()
-            await self._work(self._recorder.before_files, turn, paths)
+            changes = await self._work(self._recorder.before_files, turn, paths)
+            if changes:
+                await self._show(changes)  # the diff of the turn begins with what was there before the commands
 
     async def after(self) -> None:
         async with self._lock:
