@@ -15,7 +15,7 @@ from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Recorder
-from spindle.features.checkpoints.restore import Intent
+from spindle.features.checkpoints.restore import ChangedMeanwhile, Intent
 from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turns_of
 from spindle.features.checkpoints.undoing import Prepared, Undoer
 from spindle.policy.sandbox import protected_paths
@@ -78,18 +78,24 @@ class UndoDesk:
             return finished, None
         turns = turns_of(thread.history)
         ancestors = await self._beside(ancestors_of, session.store, thread.history.meta)
-        try:
-            prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
-        except Nothing as nothing:
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
-        except sqlite3.Error as error:
-            raise SpindleError(f"the store of checkpoints cannot be used: {error}") from error
-        if prepared.does_nothing:
-            text = "there is nothing to put back: the files are as they were before"
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
-        is_done = not prepared.is_refused and not op.dry_run
-        if is_done:
-            await self._do(undoer, prepared)
+        for is_last in (False, True):
+            try:
+                prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
+            except Nothing as nothing:
+                return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
+            except sqlite3.Error as error:
+                raise SpindleError(f"the store of checkpoints cannot be used: {error}") from error
+            if prepared.does_nothing:
+                text = "there is nothing to put back: the files are as they were before"
+                return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
+            is_done = not prepared.is_refused and not op.dry_run
+            try:
+                if is_done:
+                    await self._do(undoer, prepared)
+                break
+            except ChangedMeanwhile:
+                if is_last:
+                    raise  # somebody writes the file all the time
         diff = None
         if op.dry_run:
             cwd = session.settings.cwd
