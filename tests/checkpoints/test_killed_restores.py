@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkpoint_bench import Bench, look, shell
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.restore import ChangedMeanwhile, NotRestored
-from spindle.features.checkpoints.store import has_unfinished
+from spindle.features.checkpoints.store import has_unfinished, intents_folder
 from spindle.features.checkpoints.undoing import Undoer
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.ops import Undo
@@ -193,6 +195,61 @@ def test_what_another_thread_has_finished_is_done_once(tmp_path: Path) -> None:
     bench.recorder = bench.new_recorder()
     ((_, changed),) = bench.undoer().finish_others()
     assert changed == [] and (bench.root / "new.txt").read_text() == "2\n" and not has_unfinished(bench.home)
+
+
+def test_a_journal_that_cannot_be_written_puts_everything_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn(WORK)
+    new = look(bench.root)
+    bench.recorder.journal.close()
+    path = Path(bench.recorder.journal.path)
+    lines = path.read_bytes()
+
+    def loses_its_journal(step: str) -> None:
+        if step == "journal":
+            path.unlink()
+            path.mkdir()
+
+    with pytest.raises(NotRestored, match="nothing was changed"):
+        bench.undo(Undo(), loses_its_journal)
+    assert look(bench.root) == new and not has_unfinished(bench.home)
+    path.rmdir()
+    path.write_bytes(lines)
+    bench.restart()
+    assert bench.undo(Undo()).plan.conflicts == []
+
+
+@pytest.mark.parametrize("path", ["journal", "intent"])
+def test_what_no_process_of_ours_has_written_leads_nowhere(tmp_path: Path, path: str) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt")
+    new = look(bench.root)
+    outside = tmp_path / "outside"
+    outside.write_text("outside\n")
+    kept, gone = ["f", "00" * 20, 420, "", 8], ["a"]
+    odd: list[Any] = [["f", 5], ["q"], ["f", "x", "420"], [], "f", None, {}]
+    if path == "journal":
+        for number, image in enumerate(odd):
+            there, here = [str(outside), image, gone], [str(outside), gone, image]
+            for change in (there, here, ["outside", gone, kept], [5, gone, gone]):
+                bench.recorder.journal.append({"t": "close", "w": f"{number}", "changes": [change]})
+                bench.recorder.journal.append(
+                    {"t": "files", "w": f"{number}", "turn": "turn-1", "n": 1, "at": 0, "before": [change[:2]]}
+                )
+        bench.undo(Undo())
+        assert (bench.root / "a.txt").read_text() == "alpha\n"
+    else:
+        folder = Path(intents_folder(bench.home))
+        folder.mkdir(parents=True)
+        line = {"t": "undo", "id": "i"}
+        acts = [[str(outside), image, gone, "", ""] for image in odd] + [["outside", gone, gone, "", ""]]
+        acts += [[f"{outside}.x", gone, gone, name, ""] for name in (str(outside), "outside", 5)]
+        whole: list[Any] = [["i", "thread", "exchanging", [act], line] for act in acts]
+        whole += [["i", "thread", "exchanging", [], odd_line] for odd_line in ({}, 5, {"t": "x", "id": "i"})]
+        for number, intent in enumerate([*whole, [], 5, {}]):
+            (folder / f"{number}.json").write_text(json.dumps(intent))
+        assert bench.undoer().finish_others() == [] and look(bench.root) == new
+    assert outside.read_text() == "outside\n"
 
 
 def test_a_killed_turn_is_undone_with_what_it_left(tmp_path: Path) -> None:

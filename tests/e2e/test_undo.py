@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fake_server import FakeServer, call, message, turn
 from installed import Spindle, wait_for
 
@@ -170,3 +172,21 @@ def test_an_undo_that_was_killed_before_it_changed_anything_is_taken_away(
     assert not [name for name in os.listdir(workspace) if name.startswith(".spindle")]
     assert (workspace / "a.txt").read_text() == "two\n"
     assert undo(spindle, "--turns", "2")["status"] == "undone" and (workspace / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("damage", ["garbage", "pipe"])
+def test_a_store_that_cannot_be_used_is_an_error_that_names_the_thread(
+    spindle: Spindle, server: FakeServer, home: Path, damage: str
+) -> None:
+    thread_id = work(spindle, server, "echo two > a.txt")
+    kept = home / "spindle" / "checkpoints"
+    if damage == "garbage":
+        for path in kept.glob("contents.db*"):
+            path.write_bytes(b"no database" * 500)
+    else:
+        journal = kept / "threads" / f"{thread_id}.jsonl"
+        journal.unlink()
+        os.mkfifo(journal)
+    report = undo(spindle, "--files", code=1)
+    assert report["status"] == "nothing" and report["thread_id"] == thread_id
+    assert "internal error" not in report["message"] and (damage == "pipe" or "move " in report["message"])

@@ -32,6 +32,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     config = config_from(parsed, headless=True)
     store = ThreadStore(config.home, SystemClock())
     is_json = parsed.flag("json")
+    ref = None
     try:
         ref = _thread(store, words[0] if words else None, config.cwd)
         if parsed.flag("list"):
@@ -44,7 +45,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     except SpindleError as error:
         if not is_json:
             raise
-        thread_id = error.thread_id if isinstance(error, _NoThread) else words[0] if words else None
+        thread_id = ref.id if ref is not None else words[0] if words else None
         _print_json(msgspec.to_builtins(UndoReport(status="nothing", thread_id=thread_id, message=str(error))))
         print(f"error: {printable(str(error))}", file=sys.stderr)
         return 1
@@ -53,10 +54,6 @@ def run(parsed: Parsed, words: list[str]) -> int:
     else:
         _print_report(answer.report, answer.diff)
     return 0 if answer.success else 1
-
-
-class _NoThread(SpindleError):
-    thread_id: str | None = None
 
 
 def _op(parsed: Parsed) -> Undo:
@@ -84,7 +81,7 @@ def _op(parsed: Parsed) -> Undo:
 def _thread(store: ThreadStore, given: str | None, cwd: str) -> ThreadRef:
     ref = store.choose(given) if given is not None else store.latest(cwd)
     if ref is None:
-        raise _NoThread("there is nothing to undo: no thread was recorded in this folder")
+        raise SpindleError("there is nothing to undo: no thread was recorded in this folder")
     if ref.archived:
         raise ThreadNotFound(f"thread {ref.id} is archived; `spindle unarchive {ref.id}` brings it back")
     return ref

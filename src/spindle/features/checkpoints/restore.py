@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import SpindleError
-from spindle.features.checkpoints.images import EXECUTABLE, Image
+from spindle.features.checkpoints.images import EXECUTABLE, Image, absolute
 from spindle.features.checkpoints.plan import Action
 from spindle.features.checkpoints.present import image_at, image_like
 from spindle.features.checkpoints.store import Store, intents_folder
@@ -28,6 +28,7 @@ from spindle.thread.private_files import make_private_folders, open_private, try
 from spindle.tools.safe_files import open_parent
 
 STAGING, EXCHANGING, EXCHANGED = "staging", "exchanging", "exchanged"
+_BESIDE = ".spindle-undo-"
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
@@ -61,8 +62,18 @@ class Intent(msgspec.Struct):
     @classmethod
     def from_json(cls, data: bytes) -> Intent:
         id, thread_id, phase, actions, line, *left = json.loads(data)
-        read = [Action(one[0], Image.from_json(one[1]), Image.from_json(one[2]), one[3], one[4]) for one in actions]
+        read = [_action(*one) for one in actions]
+        if not (isinstance(line["id"], str) and line["t"] in ("undo", "redo") and isinstance(phase, str)):
+            raise ValueError("not an intent")
         return cls(id, thread_id, read, line, phase, *left)
+
+
+def _action(path: Any, expected: Any, target: Any, *beside: Any) -> Action:
+    """Raises ValueError or TypeError for what no restoration has written: it must not lead to any other file."""
+    for name in filter(None, beside):
+        if not absolute(name).rpartition("/")[2].startswith(_BESIDE):
+            raise ValueError("not a name of ours")
+    return Action(absolute(path), Image.from_json(expected), Image.from_json(target), *beside)
 
 
 class Restoration:
@@ -81,8 +92,9 @@ class Restoration:
 
     # ---- from the beginning --------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Put everything back. Raises NotRestored when that cannot be; then nothing was changed."""
+    def run(self, note: Callable[[], None]) -> None:
+        """Put everything back; `note` writes down that it is done. Raises NotRestored when that cannot be; then
+        nothing was changed."""
         self._place_names()
         try:
             self._write_intent()
@@ -91,6 +103,8 @@ class Restoration:
             self._write_intent()
             self._exchange()
             self._compare_again()
+            self._step("journal")
+            note()
         except ChangedMeanwhile:
             self._give_up()
             raise
@@ -175,7 +189,7 @@ class Restoration:
             folder = os.path.dirname(action.path)
             while folder != "/" and (folder in leaving or image_at(folder, 0).kind != "folder"):
                 folder = os.path.dirname(folder)
-            beside = f"{folder.rstrip('/')}/.spindle-undo-{self.intent.id[-12:]}-{number}"
+            beside = f"{folder.rstrip('/')}/{_BESIDE}{self.intent.id[-12:]}-{number}"
             if action.target.kind in ("file", "link") and not action.is_mode_only:
                 action.temporary = f"{beside}.new"
             if action.expected.kind in ("file", "link") and not action.is_mode_only:

@@ -16,6 +16,7 @@ from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Recorder
 from spindle.features.checkpoints.restore import ChangedMeanwhile, Intent
+from spindle.features.checkpoints.store import folder_of
 from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turns_of
 from spindle.features.checkpoints.undoing import Prepared, Undoer
 from spindle.policy.sandbox import protected_paths
@@ -65,7 +66,13 @@ class UndoDesk:
 
     async def carry_out(self, op: Undo, finished: UndoReport | None) -> UndoCompleted:
         """Do it; `finished` is what the last session had begun, and was finished with the opening of this one."""
-        report, diff = await self._carry_out(op, finished)
+        try:
+            report, diff = await self._carry_out(op, finished)
+        except sqlite3.Error as error:
+            folder = folder_of(self._recorder.home)
+            raise SpindleError(
+                f"the store of checkpoints cannot be used: {error}; move {folder} away, and a new one is made"
+            ) from error
         success = report.status in ("undone", "redone", "dry_run")
         return UndoCompleted(success=success, message=report.message, report=msgspec.to_builtins(report), diff=diff)
 
@@ -83,8 +90,6 @@ class UndoDesk:
                 prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
             except Nothing as nothing:
                 return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
-            except sqlite3.Error as error:
-                raise SpindleError(f"the store of checkpoints cannot be used: {error}") from error
             if prepared.does_nothing:
                 text = "there is nothing to put back: the files are as they were before"
                 return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
@@ -109,10 +114,7 @@ class UndoDesk:
         thread, undone = self._session.thread, prepared.undone
         if not prepared.is_redo:
             thread.history.append_undo_mark(undone.mark, "undo")
-        try:
-            restoration = await self._beside(undoer.restore, prepared)
-        except sqlite3.Error as error:
-            raise SpindleError(f"nothing was changed: the store of checkpoints cannot be used: {error}") from error
+        restoration = await self._beside(undoer.restore, prepared)
         self._change_talk(prepared)
         await self._beside(restoration.finish)
 

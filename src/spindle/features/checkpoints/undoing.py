@@ -141,9 +141,7 @@ class Undoer:
         self._store.commit(durable=True)
         intent = Intent(self._new_id(), self._recorder.thread_id, plan.actions, line)
         restoration = Restoration(self._recorder.home, self._store, intent, self._on_step)
-        restoration.run()
-        self._on_step("journal")
-        self._recorder.journal.append(line, durable=True)
+        restoration.run(lambda: self._recorder.journal.append(line, durable=True))
         return restoration
 
     def _save_older(self, conflict: Conflict, image: Image) -> Conflict:
