@@ -174,19 +174,21 @@ def test_an_undo_that_was_killed_before_it_changed_anything_is_taken_away(
     assert undo(spindle, "--turns", "2")["status"] == "undone" and (workspace / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.parametrize("damage", ["garbage", "pipe"])
+@pytest.mark.parametrize(
+    ("damage", "advice"), [("garbage", "move "), ("pipe", "undo again"), ("journal", "nothing was changed")]
+)
 def test_a_store_that_cannot_be_used_is_an_error_that_names_the_thread(
-    spindle: Spindle, server: FakeServer, home: Path, damage: str
+    spindle: Spindle, server: FakeServer, home: Path, damage: str, advice: str
 ) -> None:
     thread_id = work(spindle, server, "echo two > a.txt")
     kept = home / "spindle" / "checkpoints"
+    journal = kept / "threads" / f"{thread_id}.jsonl"
+    for path in [journal] if damage == "journal" else list(kept.glob("contents.db*")):
+        path.unlink()
     if damage == "garbage":
-        for path in kept.glob("contents.db*"):
-            path.write_bytes(b"no database" * 500)
+        (kept / "contents.db").write_bytes(b"no database" * 500)
     else:
-        journal = kept / "threads" / f"{thread_id}.jsonl"
-        journal.unlink()
-        os.mkfifo(journal)
-    report = undo(spindle, "--files", code=1)
+        os.mkfifo(journal if damage == "journal" else kept / "contents.db")
+    report = undo(spindle, code=1)
     assert report["status"] == "nothing" and report["thread_id"] == thread_id
-    assert "internal error" not in report["message"] and (damage == "pipe" or "move " in report["message"])
+    assert advice in report["message"] and "internal error" not in report["message"]

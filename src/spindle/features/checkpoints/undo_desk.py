@@ -26,6 +26,7 @@ from spindle.protocol.ops import Undo
 from spindle.protocol.undo import UndoCompleted, UndoReport, UndoStarted
 from spindle.workspace.git import find_repository
 
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 Beside = Callable[..., Coroutine[Any, Any, Any]]
 """Runs a function beside the event loop."""
 
@@ -70,9 +71,10 @@ class UndoDesk:
             report, diff = await self._carry_out(op, finished)
         except sqlite3.Error as error:
             folder = folder_of(self._recorder.home)
-            raise SpindleError(
-                f"the store of checkpoints cannot be used: {error}; move {folder} away, and a new one is made"
-            ) from error
+            advice = f"move {folder} away, and a new one is made"
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                advice = f"see that {folder} can be written and its disk has room, then undo again"
+            raise SpindleError(f"the store of checkpoints cannot be used: {error}; {advice}") from error
         success = report.status in ("undone", "redone", "dry_run")
         return UndoCompleted(success=success, message=report.message, report=msgspec.to_builtins(report), diff=diff)
 
