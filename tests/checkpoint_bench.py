@@ -120,12 +120,17 @@ class Bench:
         self.recorder.close()
         self.recorder = self.new_recorder()
 
+    @property
+    def key(self) -> TurnKey:
+        """The turn that was begun last."""
+        return TurnKey(self.turns[-1].number, self.turns[-1].id)
+
     def begin(self) -> TurnKey:
         number = len(self.turns) + 1
         self.turns.append(
             TalkTurn(number, f"turn-{number}", 0, [], None, prompt=f"prompt {number}", has_input=True, position=0)
         )
-        return TurnKey(number, f"turn-{number}")
+        return self.key
 
     def turn(self, *windows: str) -> None:
         """A turn that runs these scripts, each as a command of its own."""

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkpoint_bench import Bench, look, shell
-from spindle.features.checkpoints.restore import NotRestored
-from spindle.features.checkpoints.store import has_unfinished
+from spindle.features.checkpoints.recorder import Options, Recorder
+from spindle.features.checkpoints.restore import ChangedMeanwhile, NotRestored
+from spindle.features.checkpoints.store import has_unfinished, intents_folder
+from spindle.features.checkpoints.undoing import Undoer
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.ops import Undo
 
 WORK = """rm -rf dir; ln -s a.txt dir; echo changed > a.txt; chmod +x run.sh; rm bin.dat; mkdir -p new/deep
 echo n > new/deep/f; rm link; mkdir link; echo inside > link/inner; rm untracked.txt"""
+
+
+MINE = "a person's words\n"
 
 
 def killed_at(number: int) -> Callable[[str], None]:
@@ -112,6 +120,136 @@ def test_a_restoration_that_fails_puts_everything_back(tmp_path: Path) -> None:
         assert look(bench.root) == new, steps[number]
         assert not has_unfinished(bench.home)
         assert [name for name in os.listdir(bench.root) if name.startswith(".spindle")] == []
+
+
+def saving(path: Path, number: int, *, by_another_file: bool) -> Callable[[str], None]:
+    """A person saves a file before the step with this number."""
+    steps = iter(range(1_000))
+
+    def step(name: str) -> None:
+        if next(steps) == number:
+            at = path.with_name("saving") if by_another_file else path
+            at.write_text(MINE)
+            at.replace(path)
+
+    return step
+
+
+@pytest.mark.parametrize("by_another_file", [False, True])
+def test_what_a_person_saves_while_files_go_back_is_never_lost(tmp_path: Path, by_another_file: bool) -> None:
+    bench = Bench(tmp_path)
+    work = "echo 2 > a.txt; echo 2 > dir/b.txt; rm bin.dat; echo 2 > new.txt"
+    bench.turn(work)
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    seen: dict[str, set[bool]] = {"a.txt": set(), "new.txt": set(), "bin.dat": set()}
+    for name, refused in seen.items():
+        for number in range(steps.index("stage"), steps.index("clean")):
+            bench.turn(work)
+            before = look(bench.root)
+            try:
+                bench.undo(Undo(), saving(bench.root / name, number, by_another_file=by_another_file))
+            except ChangedMeanwhile as error:
+                refused.add(True)
+                assert name in str(error) and look(bench.root) == {**before, name: look(bench.root)[name]}
+            else:
+                refused.add(False)  # it was back already, and this came after it
+                assert (bench.root / "dir/b.txt").read_text() == "beta\n"
+            assert (bench.root / name).read_text() == MINE, (name, number)
+            assert not has_unfinished(bench.home)
+            shell(bench.root, "git checkout -q -- .; rm -f new.txt")
+    assert all(refused == {True, False} for refused in seen.values())
+
+
+def test_what_a_person_saves_stays_when_a_restoration_fails_after_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt; rm bin.dat; echo 2 > new.txt; chmod +x dir/b.txt; mv run.sh zz")
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    assert not bench.undo(Undo(redo=True)).is_refused
+    last = len(steps) - 1 - steps[::-1].index("move")
+    count = iter(range(1_000))
+
+    def fail(_: str) -> None:
+        if next(count) == last:
+            for name in ("a.txt", "bin.dat", "new.txt"):
+                (bench.root / name).write_text("a person's words\n")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(NotRestored):
+        bench.undo(Undo(), fail)
+    assert {(bench.root / name).read_text() for name in ("a.txt", "bin.dat", "new.txt")} == {"a person's words\n"}
+    assert (bench.root / "zz").exists() and not (bench.root / "run.sh").exists()
+
+
+def test_what_another_thread_has_finished_is_done_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt; echo 2 > new.txt")
+    bench.recorder.close()
+    assert not undo_in_a_child(bench, Undo(), 8)
+    other = Recorder(bench.home, "other", Options(), SystemClock())
+    assert Undoer(other, SystemClock().uuid7, []).finish_others() == []
+    other.close()
+    assert (bench.root / "a.txt").read_text() == "alpha\n" and not (bench.root / "new.txt").exists()
+    (bench.root / "new.txt").write_text("2\n")  # a person makes the same file again
+    bench.recorder = bench.new_recorder()
+    ((_, changed),) = bench.undoer().finish_others()
+    assert changed == [] and (bench.root / "new.txt").read_text() == "2\n" and not has_unfinished(bench.home)
+
+
+def test_a_journal_that_cannot_be_written_puts_everything_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn(WORK)
+    new = look(bench.root)
+    bench.recorder.journal.close()
+    path = Path(bench.recorder.journal.path)
+    lines = path.read_bytes()
+
+    def loses_its_journal(step: str) -> None:
+        if step == "journal":
+            path.unlink()
+            path.mkdir()
+
+    with pytest.raises(NotRestored, match="nothing was changed"):
+        bench.undo(Undo(), loses_its_journal)
+    assert look(bench.root) == new and not has_unfinished(bench.home)
+    path.rmdir()
+    path.write_bytes(lines)
+    bench.restart()
+    assert bench.undo(Undo()).plan.conflicts == []
+
+
+@pytest.mark.parametrize("path", ["journal", "intent"])
+def test_what_no_process_of_ours_has_written_leads_nowhere(tmp_path: Path, path: str) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt")
+    new = look(bench.root)
+    outside = tmp_path / "outside"
+    outside.write_text("outside\n")
+    kept, gone = ["f", "00" * 20, 420, "", 8], ["a"]
+    odd: list[Any] = [["f", 5], ["q"], ["f", "x", "420"], [], "f", None, {}]
+    if path == "journal":
+        for number, image in enumerate(odd):
+            there, here = [str(outside), image, gone], [str(outside), gone, image]
+            for change in (there, here, ["outside", gone, kept], [5, gone, gone]):
+                bench.recorder.journal.append({"t": "close", "w": f"{number}", "changes": [change]})
+                bench.recorder.journal.append(
+                    {"t": "files", "w": f"{number}", "turn": "turn-1", "n": 1, "at": 0, "before": [change[:2]]}
+                )
+        bench.undo(Undo())
+        assert (bench.root / "a.txt").read_text() == "alpha\n"
+    else:
+        folder = Path(intents_folder(bench.home))
+        folder.mkdir(parents=True)
+        line = {"t": "undo", "id": "i"}
+        acts = [[str(outside), image, gone, "", ""] for image in odd] + [["outside", gone, gone, "", ""]]
+        acts += [[f"{outside}.x", gone, gone, name, ""] for name in (str(outside), "outside", 5)]
+        whole: list[Any] = [["i", "thread", "exchanging", [act], line] for act in acts]
+        whole += [["i", "thread", "exchanging", [], odd_line] for odd_line in ({}, 5, {"t": "x", "id": "i"})]
+        for number, intent in enumerate([*whole, [], 5, {}]):
+            (folder / f"{number}.json").write_text(json.dumps(intent))
+        assert bench.undoer().finish_others() == [] and look(bench.root) == new
+    assert outside.read_text() == "outside\n"
 
 
 def test_a_killed_turn_is_undone_with_what_it_left(tmp_path: Path) -> None:

@@ -89,3 +89,45 @@ def test_a_file_in_the_place_of_a_folder_that_should_come_back_is_a_conflict(tmp
     assert (bench.root / "dir").read_text() == "a person's file\n"
     saved = {os.path.basename(one.path): one.saved_as for one in kept.plan.conflicts}
     assert saved["b.txt"] is not None and Path(saved["b.txt"]).read_text() == "beta\n"
+
+
+def patched(bench: Bench, name: str, text: str | None, *, ends: bool = True) -> None:
+    """A file tool writes or removes a file, in the turn that runs; `ends`: it is not killed right after."""
+    path = bench.root / name
+    bench.recorder.before_files(bench.key, [str(path)])
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    if ends:
+        bench.recorder.after_files()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(
+    ("first", "text", "then"),
+    [
+        ("echo command > a.txt", "patch\n", "echo command >> a.txt"),
+        ("rm a.txt", "patch\n", "rm a.txt"),
+        ("echo command > new.txt", None, "true"),
+        ("true", "patch\n", "echo '*.txt' > .gitignore; echo command >> new.txt"),
+        ("rm -rf dir", "patch\n", "mkdir -p dir; mv new.txt dir/b.txt"),
+    ],
+)
+def test_patches_while_a_command_runs_go_back_with_what_it_does_before_and_after_them(
+    tmp_path: Path, first: str, text: str | None, then: str, is_killed: bool
+) -> None:
+    bench = Bench(tmp_path)
+    name = "new.txt" if "new.txt" in first + then else "a.txt"
+    before = look(bench.root)
+    bench.recorder.open_window(bench.begin(), [str(bench.root)])
+    shell(bench.root, first)
+    patched(bench, name, text, ends=not is_killed)
+    if is_killed:
+        bench.restart()
+    else:
+        shell(bench.root, then)
+        bench.recorder.close_window(bench.key)
+    after = look(bench.root)
+    assert bench.undo(Undo()).plan.conflicts == [] and look(bench.root) == before
+    assert bench.undo(Undo(redo=True)).plan.conflicts == [] and look(bench.root) == after

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fake_server import FakeServer, call, message, turn
 from installed import Spindle, wait_for
 
@@ -64,7 +66,13 @@ def test_nothing_to_undo_and_bad_arguments(spindle: Spindle, server: FakeServer)
     report = undo(spindle, code=1)
     assert report["status"] == "nothing" and report["thread_id"] is None
     assert spindle("undo").code == 1 and "Traceback" not in spindle("undo", "nobody").err
-    for bad in (["--turns", "0"], ["--turns", "x"], ["--files", "--conversation"], ["--turns", "1", "--to", "x"]):
+    for bad in (
+        ["--turns", "0"],
+        ["--turns", "²"],
+        ["--turns", "9" * 5000],
+        ["--files", "--conversation"],
+        ["--turns", "1", "--to", "x"],
+    ):
         assert spindle("undo", *bad).code == 2
 
 
@@ -164,3 +172,23 @@ def test_an_undo_that_was_killed_before_it_changed_anything_is_taken_away(
     assert not [name for name in os.listdir(workspace) if name.startswith(".spindle")]
     assert (workspace / "a.txt").read_text() == "two\n"
     assert undo(spindle, "--turns", "2")["status"] == "undone" and (workspace / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("damage", "advice"), [("garbage", "move "), ("pipe", "undo again"), ("journal", "nothing was changed")]
+)
+def test_a_store_that_cannot_be_used_is_an_error_that_names_the_thread(
+    spindle: Spindle, server: FakeServer, home: Path, damage: str, advice: str
+) -> None:
+    thread_id = work(spindle, server, "echo two > a.txt")
+    kept = home / "spindle" / "checkpoints"
+    journal = kept / "threads" / f"{thread_id}.jsonl"
+    for path in [journal] if damage == "journal" else list(kept.glob("contents.db*")):
+        path.unlink()
+    if damage == "garbage":
+        (kept / "contents.db").write_bytes(b"no database" * 500)
+    else:
+        os.mkfifo(journal if damage == "journal" else kept / "contents.db")
+    report = undo(spindle, code=1)
+    assert report["status"] == "nothing" and report["thread_id"] == thread_id
+    assert advice in report["message"] and "internal error" not in report["message"]

@@ -4,7 +4,7 @@ import pytest
 
 from spindle.errors import UsageError
 from spindle.frontends.help_pages import option_lines
-from spindle.frontends.options import FLAG, LIST, OPTIONAL, PICTURES, VALUE, Option, Parsed, parse
+from spindle.frontends.options import FLAG, LIST, OPTIONAL, PICTURES, VALUE, Option, Parsed, parse, whole_number
 
 TABLE = (
     Option(("--json", "--experimental-json"), FLAG, "events as lines"),
@@ -71,3 +71,8 @@ def test_an_optional_value_stands_behind_an_equals_sign_only() -> None:
     assert parse(["--html=word"], table) == Parsed({"html": "word"}, [])
     assert parse(["word"], table).value("html") is None
     assert "--html [FILE]" in option_lines(table)[0]
+
+
+def test_a_whole_number_is_made_of_digits_that_can_be_counted_with() -> None:
+    assert [whole_number(text) for text in ("0", "25", "007")] == [0, 25, 7]
+    assert {whole_number(text) for text in ("", "²", "٣", "-1", "+1", " 1", "1e3", "9" * 5000)} == {None}

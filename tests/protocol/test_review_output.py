@@ -101,3 +101,12 @@ def test_a_target_has_a_hint_for_people(target: dict[str, Any], hint: str) -> No
 def test_a_target_that_cannot_be_is_refused_with_a_sentence(target: Any, problem: str) -> None:
     with pytest.raises(SpindleError, match=problem):
         read_target(target)
+
+
+@pytest.mark.parametrize(
+    ("given", "priority"),
+    [(1.0, 1), ("P0", 0), ("[p2]", 2), ("1", None), ("P9", None), (1.5, None), (True, None), (-1, None), ([], None)],
+)
+def test_a_priority_in_another_form_is_no_way_past_a_gate(given: Any, priority: int | None) -> None:
+    (found,) = read_output(answer(finding("no mark", priority=given))).findings
+    assert found.priority == priority

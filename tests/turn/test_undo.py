@@ -132,6 +132,23 @@ async def test_a_command_of_the_person_is_a_turn_too(start: Start, workspace: Pa
     assert "hello" in said(driver) and not any("mine.txt" in text for text in said(driver))
 
 
+async def test_what_is_typed_into_a_shell_of_an_earlier_turn_belongs_to_the_turn_that_types(
+    start: Start, workspace: Path
+) -> None:
+    def types(request: Any) -> Any:
+        text = next(item["output"] for item in request.input if item.get("call_id") == "c1" and "output" in item)
+        line = {"session_id": int(text.split("session ID ")[1].split()[0]), "chars": "echo 2 > a.txt; echo ok\n"}
+        return calls("write_stdin", {**line, "yield_time_ms": 300}, "c2")
+
+    (workspace / "a.txt").write_text("1\n")
+    driver = await start()
+    shell = {"cmd": "exec sh", "tty": True, "login": False, "yield_time_ms": 300}
+    await driver.turn("a shell", calls("exec_command", shell, "c1"), says("it runs"))
+    await driver.turn("use it", types, says("done"))
+    assert (workspace / "a.txt").read_text() == "2\n"
+    assert names(await undo(driver)) == ["a.txt"] and (workspace / "a.txt").read_text() == "1\n"
+
+
 async def test_an_interrupted_turn_is_undone(start: Start, workspace: Path) -> None:
     driver = await start()
     driver.model.script(runs("echo half > half.txt; echo ready; sleep 100"), says("never"))
@@ -174,6 +191,23 @@ async def test_the_turn_diff_has_what_commands_did(start: Start, workspace: Path
     for sub_id, script in (("s2", "ls"), ("s3", "mkdir only-a-folder")):
         await driver.turn("look", runs(script, "c2"), says("done"))
         assert not [event for event in driver.events if event.id == sub_id and isinstance(event.msg, TurnDiff)]
+
+
+async def test_the_turn_diff_begins_before_a_command_that_still_runs(start: Start, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    driver = await start()
+    server = {"cmd": "echo ready; sleep 100", "tty": True, "login": False, "yield_time_ms": 300}
+    await driver.turn(
+        "go",
+        calls("exec_command", server, "c0"),
+        runs("echo two >> a.txt"),
+        changes("*** Update File: a.txt\n@@\n one\n-two\n+three"),
+        runs("echo four >> a.txt", "c2"),
+        says("done"),
+    )
+    diffs = [event.msg.unified_diff for event in driver.events if isinstance(event.msg, TurnDiff)]
+    assert diffs[-1].split("@@\n")[1] == " one\n+three\n+four\n"
+    assert names(await undo(driver)) == ["a.txt"] and (workspace / "a.txt").read_text() == "one\n"
 
 
 async def test_commands_that_only_look_and_fenced_in_ones_keep_nothing(start: Start, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ OPTIONAL = "optional"
 """A flag that takes a value only as `--name=VALUE`; without one its value is empty."""
 
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".svg")
+_MOST_DIGITS = 19
 _PICTURE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
 
 
@@ -133,6 +134,11 @@ def take_option(parsed: Parsed, token: str, rest: deque[str], table: Table, page
         assert isinstance(kept, list)
         kept += taken
     return option
+
+
+def whole_number(text: str) -> int | None:
+    """A number as people write it on a line. `isdigit` alone is also true of `²`, and of what is too long to count."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else None
 
 
 def names_pictures(word: str) -> bool:

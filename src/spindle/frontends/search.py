@@ -10,7 +10,7 @@ import msgspec
 from spindle.api.records import MAX_LIST, each_match
 from spindle.errors import UsageError
 from spindle.frontends.launch import home_from
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.plain_text import printable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.quote import visible
@@ -42,6 +42,7 @@ def _limit_of(parsed: Parsed) -> int:
     text = parsed.value("limit")
     if text is None:
         return _LIMIT
-    if not text.isdigit() or not 1 <= int(text) <= MAX_LIST:
+    number = whole_number(text)
+    if number is None or not 1 <= number <= MAX_LIST:
         raise UsageError(f"--limit takes a number from 1 to {MAX_LIST}, not {text!r}")
-    return int(text)
+    return number

@@ -10,7 +10,7 @@ import msgspec
 from spindle.errors import SpindleError, ThreadError, UsageError
 from spindle.frontends.fit import cells, cut
 from spindle.frontends.launch import home_from, working_folder
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.plain_text import printable
 from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.frontends.when import local_time
@@ -86,9 +86,10 @@ def show_list(store: ThreadStore, parsed: Parsed) -> int:
 def _limit(text: str | None) -> int:
     if text is None:
         return 25
-    if not text.isdigit() or not 1 <= int(text) <= 1000:
+    number = whole_number(text)
+    if number is None or not 1 <= number <= 1000:
         raise UsageError(f"--limit takes a number from 1 to 1000, not {text!r}")
-    return int(text)
+    return number
 
 
 def _print_table(page: ThreadPage, parsed: Parsed) -> None:

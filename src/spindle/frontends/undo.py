@@ -15,7 +15,7 @@ import msgspec
 from spindle.api.undoing import undo_list, undo_recorded
 from spindle.errors import SpindleError, ThreadNotFound, UsageError
 from spindle.frontends.launch import config_from
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.plain_text import printable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.items import encode_payload
@@ -32,6 +32,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     config = config_from(parsed, headless=True)
     store = ThreadStore(config.home, SystemClock())
     is_json = parsed.flag("json")
+    ref = None
     try:
         ref = _thread(store, words[0] if words else None, config.cwd)
         if parsed.flag("list"):
@@ -44,7 +45,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     except SpindleError as error:
         if not is_json:
             raise
-        thread_id = error.thread_id if isinstance(error, _NoThread) else words[0] if words else None
+        thread_id = ref.id if ref is not None else words[0] if words else None
         _print_json(msgspec.to_builtins(UndoReport(status="nothing", thread_id=thread_id, message=str(error))))
         print(f"error: {printable(str(error))}", file=sys.stderr)
         return 1
@@ -55,14 +56,11 @@ def run(parsed: Parsed, words: list[str]) -> int:
     return 0 if answer.success else 1
 
 
-class _NoThread(SpindleError):
-    thread_id: str | None = None
-
-
 def _op(parsed: Parsed) -> Undo:
-    turns = parsed.value("turns")
-    if turns is not None and (not turns.isdigit() or int(turns) < 1):
-        raise UsageError(f"--turns takes a number of 1 or more, not {turns!r}")
+    given_turns = parsed.value("turns")
+    turns = None if given_turns is None else whole_number(given_turns)
+    if given_turns is not None and not turns:
+        raise UsageError(f"--turns takes a number of 1 or more, not {given_turns!r}")
     given = [name for name in ("turns", "to", "redo", "list") if parsed.values.get(name)]
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} cannot be given together")
@@ -70,7 +68,7 @@ def _op(parsed: Parsed) -> Undo:
     if len(only) > 1:
         raise UsageError("--files and --conversation cannot be given together; without either, both are undone")
     return Undo(
-        turns=None if turns is None else int(turns),
+        turns=turns,
         to=parsed.value("to"),
         files=only != ["conversation"],
         conversation=only != ["files"],
@@ -83,7 +81,7 @@ def _op(parsed: Parsed) -> Undo:
 def _thread(store: ThreadStore, given: str | None, cwd: str) -> ThreadRef:
     ref = store.choose(given) if given is not None else store.latest(cwd)
     if ref is None:
-        raise _NoThread("there is nothing to undo: no thread was recorded in this folder")
+        raise SpindleError("there is nothing to undo: no thread was recorded in this folder")
     if ref.archived:
         raise ThreadNotFound(f"thread {ref.id} is archived; `spindle unarchive {ref.id}` brings it back")
     return ref

@@ -121,18 +121,25 @@ def _finding(found: dict[str, Any]) -> Finding:
     lines = location.get("line_range")
     lines = lines if isinstance(lines, dict) else {}
     start = _line(lines.get("start"))
-    priority = found.get("priority")
-    is_known = isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= LOWEST_PRIORITY
     return Finding(
         title=_text(found.get("title")).strip(),
         body=_text(found.get("body")),
         confidence_score=_score(found.get("confidence_score")),
-        priority=priority if is_known else None,
+        priority=_priority(found.get("priority")),
         code_location=CodeLocation(
             absolute_file_path=_text(location.get("absolute_file_path")).strip(),
             line_range=LineRange(start=start, end=max(start, _line(lines.get("end")))),
         ),
     )
+
+
+def _priority(value: Any) -> int | None:
+    """Also as `1.0` or "P1": what a gate does not see, it lets through."""
+    if isinstance(value, str):
+        value = {f"P{number}": number for number in range(LOWEST_PRIORITY + 1)}.get(value.strip(" []").upper())
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(LOWEST_PRIORITY + 1):
+        return None
+    return int(value)
 
 
 def _text(value: Any) -> str:

@@ -170,6 +170,9 @@ class Checkpoints(Feature):
 
     async def begin_turn(self, turn: RunningTurn) -> None:
         self._finished = None
+        if self._active:
+            # Of an earlier turn, such as a shell that the model types into: what it changes from now on is this turn's.
+            await self._begin()
 
     async def before_request(self, turn: RunningTurn) -> None:
         """By now people have seen that the commands are over."""
@@ -198,7 +201,9 @@ class Checkpoints(Feature):
     async def before(self, paths: Sequence[str]) -> None:
         async with self._lock:
             turn, _ = self._now()
-            await self._work(self._recorder.before_files, turn, paths)
+            changes = await self._work(self._recorder.before_files, turn, paths)
+            if changes:
+                await self._show(changes)  # the diff of the turn begins with what was there before the commands
 
     async def after(self) -> None:
         async with self._lock:

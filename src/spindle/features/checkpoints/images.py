@@ -15,6 +15,7 @@ Kind = Literal["file", "link", "folder", "absent", "other"]
 _LETTERS: dict[str, Kind] = {"f": "file", "l": "link", "d": "folder", "a": "absent", "o": "other"}
 _OF_KIND = {kind: letter for letter, kind in _LETTERS.items()}
 EXECUTABLE = 0o111
+_FIELD_TYPES = [str, str, int, str, int, str]
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -52,7 +53,10 @@ class Image(msgspec.Struct, frozen=True):
         return fields
 
     @classmethod
-    def from_json(cls, fields: Sequence[Any]) -> Image:
+    def from_json(cls, fields: Any) -> Image:
+        """Raises TypeError or LookupError for what `to_json` does not give: a file of ours may be damaged."""
+        if not isinstance(fields, list) or [type(field) for field in fields] != _FIELD_TYPES[: len(fields)]:
+            raise TypeError("not the fields of an image")
         return cls(_LETTERS[fields[0]], *fields[1:])
 
 
@@ -84,7 +88,14 @@ class Change(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Change:
-        return cls(str(fields[0]), Image.from_json(fields[1]), Image.from_json(fields[2]))
+        return cls(absolute(fields[0]), Image.from_json(fields[1]), Image.from_json(fields[2]))
+
+
+def absolute(path: Any) -> str:
+    """A path from a file of ours, which may be damaged. Raises ValueError for what is none."""
+    if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
+        raise ValueError("not an absolute path")
+    return path
 
 
 def net_of(changes: Iterable[Change]) -> list[Change]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from spindle.features.checkpoints.images import Change, Image
+from spindle.features.checkpoints.images import Change, Image, absolute
 from spindle.features.checkpoints.store import folder_of
 from spindle.protocol.items import decode_own, encode_json
-from spindle.thread.private_files import append_line, make_private_folders, open_private, wait_for_lock
+from spindle.thread.private_files import append_line, make_private_folders, open_private, open_regular, wait_for_lock
 
 
 class TurnKey(msgspec.Struct, frozen=True):
@@ -106,12 +106,16 @@ class Journal:
         self._fd: int | None = None
 
     def append(self, line: dict[str, Any], *, durable: bool = False) -> None:
+        fd = self._open()
+        append_line(fd, _encode(line) + b"\n")
+        if durable:
+            os.fsync(fd)
+
+    def _open(self) -> int:
         if self._fd is None:
             make_private_folders(os.path.dirname(self.path), f"{self._home.rstrip('/')}/spindle")
             self._fd = open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-        append_line(self._fd, _encode(line) + b"\n")
-        if durable:
-            os.fsync(self._fd)
+        return self._fd
 
     def read(self) -> State:
         return read_state(self.path)
@@ -140,7 +144,7 @@ def read_state(path: str) -> State:
     """What a journal says; a line that was torn off by a crash says nothing."""
     state = State(steps=[], undos=[], forgotten={}, gaps={}, windows={})
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             lines = file.read().split(b"\n")
     except OSError:
         return state
@@ -175,7 +179,7 @@ def _fold(state: State, line: dict[str, Any]) -> None:
         case "open" | "files":
             step = Step(turn=TurnKey(int(line["n"]), str(line["turn"])), at=float(line["at"]), changes=[])
             step.roots = [(str(root), str(manifest)) for root, manifest in line.get("roots", ())]
-            step.before = [(str(path), Image.from_json(image)) for path, image in line.get("before", ())]
+            step.before = [(absolute(path), Image.from_json(image)) for path, image in line.get("before", ())]
             state.windows[str(line["w"])] = step
             state.steps.append(step)
         case "close":

@@ -46,8 +46,8 @@ class Recorder:
         """By root, the manifest that was saved last."""
         self._window: str | None = None
         self._window_roots: list[str] = []
-        self._patch: tuple[str, list[tuple[str, Image]]] | None = None
-        """The patch that is being written: its name in the journal, and what it changes as it was before."""
+        self._patch: tuple[str, list[tuple[str, Image]], Sequence[str]] | None = None
+        """The patch that is being written: its name in the journal, what was there before, and all that it changes."""
         self._safe_turn = -1
         """The turn whose first lines are known to be on the disk."""
         self._is_settled = False
@@ -193,12 +193,14 @@ class Recorder:
 
     # ---- patches -------------------------------------------------------------------------------
 
-    def before_files(self, turn: TurnKey, paths: Sequence[str]) -> None:
-        """A file tool is about to change these paths."""
+    def before_files(self, turn: TurnKey, paths: Sequence[str]) -> list[Change]:
+        """A file tool is about to change these paths; gives what commands that still run have done to them."""
         self._settle_killed()
-        folders = dict.fromkeys(folder for path in paths for folder in missing_folders(path))
+        # Commands of an open window may change the same files before and after the tool: of those, the window tells.
+        own = [path for path in dict.fromkeys(paths) if not self._is_of_window(path)]
+        folders = dict.fromkeys(folder for path in own for folder in missing_folders(path))
         before = [(folder, ABSENT) for folder in folders]
-        before += [(path, image_at(path, self.options.max_file_bytes, self.store)) for path in dict.fromkeys(paths)]
+        before += [(path, image_at(path, self.options.max_file_bytes, self.store)) for path in own]
         is_first = turn.number != self._safe_turn
         self.store.commit(durable=is_first)
         name = self._clock.uuid7()
@@ -212,24 +214,31 @@ class Recorder:
         }
         self.journal.append(line, durable=is_first)
         self._safe_turn = turn.number
-        self._patch = (name, before)
+        self._patch = (name, before, paths)
+        trees = [self._trees.get(root) for root in self._window_roots]
+        seen = net_of(change for tree in trees if tree is not None for change in tree.held)
+        return [change for change in seen if change.path in paths]
 
     def after_files(self) -> list[Change]:
         """It has changed them, or failed to."""
         if self._patch is None:
             return []
-        (name, before), self._patch = self._patch, None
+        (name, before, paths), self._patch = self._patch, None
         most = self.options.max_file_bytes
         changes = net_of(Change(path, image, image_at(path, most, self.store)) for path, image in before)
+        told = {path for path in {*paths, *(path for path, _ in before)} if self._is_of_window(path)}
+        changes = [change for change in changes if change.path not in told]
         self.store.commit()
         self._write_close(name, changes)
-        if self._window is not None:
-            for change in changes:
-                for root in self._window_roots:
-                    tree = self._trees.get(root)
-                    if tree is not None and is_below(change.path, root):
-                        tree.adopt(change.path)
         return changes
+
+    def _is_of_window(self, path: str) -> bool:
+        """Look at a path now. Will the end of the window that is open tell of it?"""
+        for root in self._window_roots:
+            tree = self._trees.get(root)
+            if tree is not None and is_below(path, root):
+                return tree.notice(path)
+        return False
 
     # ---- killed turns --------------------------------------------------------------------------
 
@@ -245,8 +254,12 @@ class Recorder:
         self._is_settled = True
         state = self.journal.read()
         killed = [(name, step) for name, step in state.windows.items() if step.is_open]
-        for name, step in killed:
-            self._write_close(name, self._found_after(step), is_incomplete=True)
+        told = set[str]()
+        for name, step in sorted(killed, key=lambda one: not one[1].roots):
+            # A patch that was cut short while a window was open: what the window tells is not told twice.
+            changes = [change for change in self._found_after(step) if change.path not in told]
+            told.update(change.path for change in changes)
+            self._write_close(name, changes, is_incomplete=True)
         if killed:
             self.store.commit()
 

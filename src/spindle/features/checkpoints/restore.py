@@ -2,8 +2,9 @@
 
 First every new content is written beside its place, under a name that is listed in a file of our own. Then that file
 is told that the exchange begins, and the names are exchanged one by one; what was there goes to a name beside it until
-all is done. A failure puts every name back. A process that is killed before the exchange has changed nothing; one that
-is killed during it has its work finished by whoever comes next (`unfinished`). Links are never followed.
+all is done. A failure puts every name back, and so does a file that somebody has changed while this went on. A process
+that is killed before the exchange has changed nothing; one that is killed during it has its work finished by whoever
+comes next (`unfinished`). Links are never followed.
 """
 
 from __future__ import annotations
@@ -12,25 +13,32 @@ import contextlib
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from spindle.errors import SpindleError
-from spindle.features.checkpoints.images import EXECUTABLE, Image
+from spindle.features.checkpoints.images import EXECUTABLE, Image, absolute
 from spindle.features.checkpoints.plan import Action
 from spindle.features.checkpoints.present import image_at, image_like
 from spindle.features.checkpoints.store import Store, intents_folder
 from spindle.thread.private_files import make_private_folders, open_private, try_lock, write_all
 from spindle.tools.safe_files import open_parent
 
-STAGING, EXCHANGING = "staging", "exchanging"
+STAGING, EXCHANGING, EXCHANGED = "staging", "exchanging", "exchanged"
+_BESIDE = ".spindle-undo-"
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class NotRestored(SpindleError):
     """A file could not be put back; everything is as it was."""
+
+
+class ChangedMeanwhile(NotRestored):
+    """Somebody has changed a file since it was compared; everything is as it was."""
 
 
 class Intent(msgspec.Struct):
@@ -42,18 +50,30 @@ class Intent(msgspec.Struct):
     line: dict[str, Any]
     """What the thread's journal says of it once it is done."""
     phase: str = STAGING
+    left: list[str] = []
+    """Where another process has finished it: the paths that somebody had changed meanwhile."""
 
     def to_json(self) -> bytes:
         actions = [
             [one.path, one.expected.to_json(), one.target.to_json(), one.temporary, one.backup] for one in self.actions
         ]
-        return json.dumps([self.id, self.thread_id, self.phase, actions, self.line]).encode()
+        return json.dumps([self.id, self.thread_id, self.phase, actions, self.line, self.left]).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Intent:
-        id, thread_id, phase, actions, line = json.loads(data)
-        read = [Action(one[0], Image.from_json(one[1]), Image.from_json(one[2]), one[3], one[4]) for one in actions]
-        return cls(id, thread_id, read, line, phase)
+        id, thread_id, phase, actions, line, *left = json.loads(data)
+        read = [_action(*one) for one in actions]
+        if not (isinstance(line["id"], str) and line["t"] in ("undo", "redo") and isinstance(phase, str)):
+            raise ValueError("not an intent")
+        return cls(id, thread_id, read, line, phase, *left)
+
+
+def _action(path: Any, expected: Any, target: Any, *beside: Any) -> Action:
+    """Raises ValueError or TypeError for what no restoration has written: it must not lead to any other file."""
+    for name in filter(None, beside):
+        if not absolute(name).rpartition("/")[2].startswith(_BESIDE):
+            raise ValueError("not a name of ours")
+    return Action(absolute(path), Image.from_json(expected), Image.from_json(target), *beside)
 
 
 class Restoration:
@@ -72,19 +92,24 @@ class Restoration:
 
     # ---- from the beginning --------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Put everything back. Raises NotRestored when that cannot be; then nothing was changed."""
+    def run(self, note: Callable[[], None]) -> None:
+        """Put everything back; `note` writes down that it is done. Raises NotRestored when that cannot be; then
+        nothing was changed."""
         self._place_names()
-        self._write_intent()
         try:
+            self._write_intent()
             self._stage()
             self.intent.phase = EXCHANGING
             self._write_intent()
             self._exchange()
+            self._compare_again()
+            self._step("journal")
+            note()
+        except ChangedMeanwhile:
+            self._give_up()
+            raise
         except OSError as error:
-            self._take_back()
-            self._clean_up()
-            self.finish()
+            self._give_up()
             where = f" {error.filename}" if isinstance(error.filename, str) else ""
             raise NotRestored(
                 f"nothing was changed, because{where or ' a file'} could not be restored: {error.strerror or error}"
@@ -94,11 +119,26 @@ class Restoration:
     def finish(self) -> None:
         """The journal and the conversation know of it: the intent is done with."""
         self._step("finish")
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
+        for path in (self._path, f"{self._path}.new"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        self._let_go()
+
+    def leave_to_thread(self, left: list[str]) -> None:
+        """The files of another thread's restoration are done; its conversation follows when that thread is opened."""
+        self.intent.phase, self.intent.left = EXCHANGED, left
+        self._write_intent()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def _give_up(self) -> None:
+        self._take_back()
+        self._clean_up()
+        self.finish()
 
     def abandon(self) -> None:
         """Take away what another process had staged; it had exchanged nothing."""
@@ -131,14 +171,14 @@ class Restoration:
         """Written beside and renamed, so it is never half there; the lock shows that its owner lives."""
         self._step("intent")
         make_private_folders(intents_folder(self._home), f"{self._home.rstrip('/')}/spindle")
-        fd = open_private(f"{self._path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
-        try_lock(fd)
-        write_all(fd, self.intent.to_json())
-        os.fsync(fd)
+        former = self._fd
+        self._fd = open_private(f"{self._path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
+        if former is not None:
+            os.close(former)
+        try_lock(self._fd)
+        write_all(self._fd, self.intent.to_json())
+        os.fsync(self._fd)
         os.replace(f"{self._path}.new", self._path)
-        if self._fd is not None:
-            os.close(self._fd)
-        self._fd = fd
 
     # ---- before the exchange -----------------------------------------------------------------------
 
@@ -149,7 +189,7 @@ class Restoration:
             folder = os.path.dirname(action.path)
             while folder != "/" and (folder in leaving or image_at(folder, 0).kind != "folder"):
                 folder = os.path.dirname(folder)
-            beside = f"{folder.rstrip('/')}/.spindle-undo-{self.intent.id[-12:]}-{number}"
+            beside = f"{folder.rstrip('/')}/{_BESIDE}{self.intent.id[-12:]}-{number}"
             if action.target.kind in ("file", "link") and not action.is_mode_only:
                 action.temporary = f"{beside}.new"
             if action.expected.kind in ("file", "link") and not action.is_mode_only:
@@ -171,6 +211,7 @@ class Restoration:
                 fd = os.open(name, flags, 0o600, dir_fd=folder)
                 try:
                     write_all(fd, data)
+                    _keep_owner(fd, action.path)
                     os.fchmod(fd, self._mode(action))
                     os.fsync(fd)
                 finally:
@@ -200,8 +241,11 @@ class Restoration:
             elif action.temporary and os.path.lexists(action.temporary):
                 self._make_folders_above(action.path)
                 if action.backup and action.expected.kind in ("file", "link"):
-                    self._keep_name(action.path, action.backup)
-                self._move(action.temporary, action.path)
+                    if not self._swap(action):
+                        self._keep_name(action.path, action.backup)
+                        self._move(action.temporary, action.path)
+                else:
+                    self._bring(action)
 
     def _put_away(self, path: str, backup: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the process that began this has done it
@@ -210,7 +254,51 @@ class Restoration:
     def _move(self, old: str, new: str) -> None:
         self._step("move")
         _rename(old, new)
-        self._undoing.append(lambda: _rename(new, old))
+        self._undoing.append(lambda: None if os.path.lexists(old) else _rename(new, old))
+
+    def _swap(self, action: Action) -> bool:
+        """Exchange both names in one step, so that whatever stood at the path is not overwritten but put away; false
+        where the system has no such step, or nothing stands there."""
+        self._step("swap")
+        if not _swapped(action.temporary, action.path):
+            return False
+        self._undoing.append(lambda: self._swap_back(action))
+        self._move(action.temporary, action.backup)
+        return True
+
+    def _swap_back(self, action: Action) -> None:
+        if not _swapped(action.temporary, action.path):
+            _rename(action.temporary, action.path)  # what was brought is gone by now
+        elif not image_like(action.temporary, action.target).is_same(action.target):
+            _swapped(action.temporary, action.path)  # a person has saved something there meanwhile, and that stays
+
+    def _bring(self, action: Action) -> None:
+        """The same where nothing stands: what somebody has put there by now is not overwritten."""
+        self._step("move")
+        old, new = action.temporary, action.path
+        with open_parent(old) as (from_folder, from_name), open_parent(new) as (to_folder, to_name):
+            try:
+                os.link(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
+            except FileExistsError:
+                raise _changed(new) from None
+            except OSError:
+                # No second names on this disk.
+                if os.path.lexists(new):
+                    raise _changed(new) from None
+                os.rename(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+            else:
+                os.unlink(from_name, dir_fd=from_folder)
+        self._undoing.append(lambda: self._take_away(action))
+
+    def _take_away(self, action: Action) -> None:
+        if image_like(action.path, action.target).is_same(action.target):
+            _rename(action.path, action.temporary)
+
+    def _compare_again(self) -> None:
+        """What was put away must be what it was taken for: a person may have saved a file at any moment until now."""
+        for action in self.intent.actions:
+            if action.backup and not image_like(action.backup, action.expected).is_same(action.expected):
+                raise _changed(action.path)
 
     def _keep_name(self, path: str, backup: str) -> None:
         """Give what is at `path` a second name, so that it is never missing; where there are none, move it there."""
@@ -312,6 +400,30 @@ def unfinished(home: str) -> Iterator[tuple[Intent, str]]:
             continue
         finally:
             os.close(fd)
+
+
+def _swapped(one: str, other: str) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes  # only for a file that takes the place of another
+
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    with open_parent(one) as (from_folder, from_name), open_parent(other) as (to_folder, to_name):
+        return rename(from_folder, os.fsencode(from_name), to_folder, os.fsencode(to_name), _EXCHANGE) == 0
+
+
+def _changed(path: str) -> ChangedMeanwhile:
+    return ChangedMeanwhile(f"nothing was changed, because somebody has changed {path} at this very moment")
+
+
+def _keep_owner(fd: int, path: str) -> None:
+    """A file that takes the place of another belongs to whom that belonged to, where we may give it away."""
+    with contextlib.suppress(OSError):
+        now = os.lstat(path)
+        if (now.st_uid, now.st_gid) != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):
+            os.fchown(fd, now.st_uid, now.st_gid)
 
 
 def _rename(old: str, new: str) -> None:

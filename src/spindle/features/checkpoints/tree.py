@@ -89,8 +89,8 @@ class Tree:
         """Those that were met in this look: a folder that was not looked at may have another name of theirs."""
         self._late: set[str] = set()
         """Folders to look at next time, whatever the kernel tells."""
-        self._held: list[Change] = []
-        """What was seen beside a path that was adopted; told with the next look."""
+        self.held: list[Change] = []
+        """What was seen when a path was noticed; told with the next look."""
         self._watch: FolderWatch | None = None
         self._can_watch = True
         self._is_first = True
@@ -152,7 +152,7 @@ class Tree:
 
     def is_quiet(self) -> bool:
         """Certainly nothing has changed since the last look. Costs next to nothing."""
-        if self._watch is None or self._young or self._shared or self._late:
+        if self._watch is None or self._young or self._shared or self._late or self.held:
             return False
         try:
             self._late |= self._watch.touched()
@@ -167,7 +167,7 @@ class Tree:
         """
         folders = self._touched()
         is_first, self._is_first = self._is_first, False
-        changes, self._held = self._held, []
+        changes, self.held = self.held, []
         if folders is None:
             self._watch = make_watch() if self._can_watch else None
             changes += self._look({""}, everywhere=True)
@@ -207,14 +207,19 @@ class Tree:
             return None
         return late | touched | self._shared | {folder for folder, _ in self._young}
 
-    def adopt(self, path: str) -> None:
-        """A file tool has just written this path and told so itself: its present state counts as known."""
-        folder = os.path.dirname(path.removeprefix(self.root).lstrip("/"))
-        while folder and folder not in self._listings:
-            folder = os.path.dirname(folder)
-        self._held += [change for change in self._look({folder}) if change.path != path]
+    def notice(self, path: str) -> bool:
+        """Look at one path: a file tool is about to change it, or has just done so. True when what happened to it is
+        among what the next look tells, whoever did it."""
+        folder, name = os.path.split(path.removeprefix(self.root).lstrip("/"))
+        nearest = folder
+        while nearest and nearest not in self._listings:
+            nearest = os.path.dirname(nearest)
+        self.held += self._look({nearest})
         if self._new_links:
-            self._held += self._look(self._other_names() - {folder})
+            self.held += self._look(self._other_names() - {nearest})
+        listing = self._listings.get(folder)
+        is_known = listing is not None and name in unpack(listing)
+        return is_known or any(change.path == path for change in self.held)
 
     def _look(self, folders: set[str], *, everywhere: bool = False) -> list[Change]:
         """Look at folders, and at all that is new below them."""

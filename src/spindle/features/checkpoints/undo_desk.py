@@ -15,7 +15,8 @@ from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Recorder
-from spindle.features.checkpoints.restore import Intent
+from spindle.features.checkpoints.restore import ChangedMeanwhile, Intent
+from spindle.features.checkpoints.store import folder_of
 from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turns_of
 from spindle.features.checkpoints.undoing import Prepared, Undoer
 from spindle.policy.sandbox import protected_paths
@@ -25,6 +26,7 @@ from spindle.protocol.ops import Undo
 from spindle.protocol.undo import UndoCompleted, UndoReport, UndoStarted
 from spindle.workspace.git import find_repository
 
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 Beside = Callable[..., Coroutine[Any, Any, Any]]
 """Runs a function beside the event loop."""
 
@@ -65,7 +67,14 @@ class UndoDesk:
 
     async def carry_out(self, op: Undo, finished: UndoReport | None) -> UndoCompleted:
         """Do it; `finished` is what the last session had begun, and was finished with the opening of this one."""
-        report, diff = await self._carry_out(op, finished)
+        try:
+            report, diff = await self._carry_out(op, finished)
+        except sqlite3.Error as error:
+            folder = folder_of(self._recorder.home)
+            advice = f"move {folder} away, and a new one is made"
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                advice = f"see that {folder} can be written and its disk has room, then undo again"
+            raise SpindleError(f"the store of checkpoints cannot be used: {error}; {advice}") from error
         success = report.status in ("undone", "redone", "dry_run")
         return UndoCompleted(success=success, message=report.message, report=msgspec.to_builtins(report), diff=diff)
 
@@ -78,18 +87,22 @@ class UndoDesk:
             return finished, None
         turns = turns_of(thread.history)
         ancestors = await self._beside(ancestors_of, session.store, thread.history.meta)
-        try:
-            prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
-        except Nothing as nothing:
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
-        except sqlite3.Error as error:
-            raise SpindleError(f"the store of checkpoints cannot be used: {error}") from error
-        if prepared.does_nothing:
-            text = "there is nothing to put back: the files are as they were before"
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
-        is_done = not prepared.is_refused and not op.dry_run
-        if is_done:
-            await self._do(undoer, prepared)
+        for is_last in (False, True):
+            try:
+                prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
+            except Nothing as nothing:
+                return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
+            if prepared.does_nothing:
+                text = "there is nothing to put back: the files are as they were before"
+                return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
+            is_done = not prepared.is_refused and not op.dry_run
+            try:
+                if is_done:
+                    await self._do(undoer, prepared)
+                break
+            except ChangedMeanwhile:
+                if is_last:
+                    raise  # somebody writes the file all the time
         diff = None
         if op.dry_run:
             cwd = session.settings.cwd
@@ -103,10 +116,7 @@ class UndoDesk:
         thread, undone = self._session.thread, prepared.undone
         if not prepared.is_redo:
             thread.history.append_undo_mark(undone.mark, "undo")
-        try:
-            restoration = await self._beside(undoer.restore, prepared)
-        except sqlite3.Error as error:
-            raise SpindleError(f"nothing was changed: the store of checkpoints cannot be used: {error}") from error
+        restoration = await self._beside(undoer.restore, prepared)
         self._change_talk(prepared)
         await self._beside(restoration.finish)
 

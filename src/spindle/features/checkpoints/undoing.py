@@ -15,7 +15,7 @@ from spindle.features.checkpoints.journal import Undo as Undone
 from spindle.features.checkpoints.plan import IN_THE_WAY, NOT_EMPTY, Plan, add_conflict, make_plan
 from spindle.features.checkpoints.present import image_at, image_like
 from spindle.features.checkpoints.recorder import Recorder
-from spindle.features.checkpoints.restore import EXCHANGING, Intent, Restoration, unfinished
+from spindle.features.checkpoints.restore import EXCHANGED, STAGING, Intent, Restoration, unfinished
 from spindle.features.checkpoints.shown import record_change
 from spindle.features.checkpoints.store import Store, save_beside
 from spindle.features.checkpoints.talk import TalkTurn, mark_of
@@ -141,9 +141,7 @@ class Undoer:
         self._store.commit(durable=True)
         intent = Intent(self._new_id(), self._recorder.thread_id, plan.actions, line)
         restoration = Restoration(self._recorder.home, self._store, intent, self._on_step)
-        restoration.run()
-        self._on_step("journal")
-        self._recorder.journal.append(line, durable=True)
+        restoration.run(lambda: self._recorder.journal.append(line, durable=True))
         return restoration
 
     def _save_older(self, conflict: Conflict, image: Image) -> Conflict:
@@ -159,13 +157,16 @@ class Undoer:
         found: list[tuple[Intent, list[str] | None]] = []
         for intent, path in unfinished(self._recorder.home):
             restoration = Restoration(self._recorder.home, self._store, intent)
-            if intent.phase != EXCHANGING:
+            if intent.phase == STAGING:
                 restoration.abandon()
                 found.append((intent, None))
                 continue
-            changed = restoration.resume()
+            # Done once: what stands at a path after that is nobody's business but the person's.
+            changed = intent.left if intent.phase == EXCHANGED else restoration.resume()
             if intent.thread_id != self._recorder.thread_id:
-                continue  # its conversation goes back when that thread is opened
+                if intent.phase != EXCHANGED:
+                    restoration.leave_to_thread(changed)
+                continue
             if not self._is_in_journal(intent):
                 self._recorder.journal.append(intent.line, durable=True)
             os.unlink(path)

@@ -15,7 +15,7 @@ from spindle.config.schema import Config
 from spindle.errors import ThreadNotFound, UsageError
 from spindle.frontends.context_terms import Terms
 from spindle.frontends.launch import config_from, home_from, working_folder
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.items import encode_payload
@@ -71,9 +71,10 @@ def _is_page_name(word: str) -> bool:
 def _number(given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isascii() or not given.isdigit() or not 1 <= len(given) <= 9:
+    number = whole_number(given)
+    if number is None:
         raise UsageError(f"--request takes the number of a request, from 1 on, not {given!r}")
-    return int(given)
+    return number
 
 
 def _thread(store: ThreadStore, parsed: Parsed, words: list[str]) -> ThreadRef:

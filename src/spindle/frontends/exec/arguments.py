@@ -10,7 +10,7 @@ import msgspec
 
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import is_inside_repository
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.protocol.ops import GoalClear, GoalSet, Op
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
 
 def fork_point(text: str | None) -> str | int | None:
     """A number is a count of turns to keep; anything else names a response."""
-    return int(text) if text is not None and text.isdecimal() else text
+    number = None if text is None else whole_number(text)
+    return text if number is None else number
 
 
 def check_folder(parsed: Parsed, config: Config) -> None:

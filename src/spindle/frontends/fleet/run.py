@@ -21,7 +21,7 @@ from spindle.fleet.task_rules import read_schema
 from spindle.fleet.tasks import read_prompt
 from spindle.fleet.watching import Watch
 from spindle.frontends.launch import config_from, working_folder
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.page_file import check_named
 from spindle.protocol.clock import SystemClock
 
@@ -89,9 +89,9 @@ def _part(parsed: Parsed) -> Part:
 def _shard(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    number, _, count = text.partition("/")
-    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
-        return int(number), int(count)
+    number, count = (whole_number(part) or 0 for part in (text.partition("/")[::2]))
+    if 1 <= number <= count:
+        return number, count
     raise UsageError(f"--shard takes I/N, such as 1/4, with I from 1 to N; found {text!r}")
 
 

@@ -16,7 +16,7 @@ from spindle.core.stream import DELTAS, Subscription
 from spindle.errors import UsageError
 from spindle.frontends.event_lines import event_lines
 from spindle.frontends.launch import config_from, warn_of_bypass
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.page_file import check_named
 from spindle.frontends.proto.command import make_engine, take_line
 from spindle.frontends.proto.engine import Engine
@@ -70,9 +70,10 @@ async def _serve(listener: Listener, door: Door, greeting: str) -> int:
 def _max_connections(given: str | None) -> int:
     if given is None:
         return MAX_CONNECTIONS
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 10_000:
+    number = whole_number(given)
+    if number is None or not 1 <= number <= 10_000:
         raise UsageError(f"--max-connections takes a number between 1 and 10000, not {given!r}")
-    return int(given)
+    return number
 
 
 class Backlog(Subscription):

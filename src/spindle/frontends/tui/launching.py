@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.config.schema import Config
 from spindle.errors import UsageError
-from spindle.frontends.options import Parsed
+from spindle.frontends.options import Parsed, whole_number
 from spindle.frontends.tui.lacking import missing_credential
 
 if TYPE_CHECKING:
@@ -84,4 +84,5 @@ def clean_up() -> None:
 
 
 def fork_point(given: str | None) -> str | int | None:
-    return int(given) if given is not None and given.isdecimal() else given
+    number = None if given is None else whole_number(given)
+    return given if number is None else number
