@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import acp
 import pytest
 from acp import schema
 
+import acp_shapes
 from fake_server import FakeServer, call, custom_call, message, reasoning, refuses, turn
 from installed import Spindle
 from rpc_client import RpcClient
@@ -33,11 +36,22 @@ class Editor(RpcClient):
     """An editor that has introduced itself; permissions are answered with the first option of kind `permit`."""
 
     def __init__(self, spindle: Spindle, *args: str, capabilities: dict[str, Any] | None = None) -> None:
+        self._methods: dict[int, str] = {}
         super().__init__([*spindle.command, "acp", *args], spindle.workspace, spindle.environment)
         self.permit = "allow_once"
         self.cwd = str(spindle.workspace)
         self.answers["session/request_permission"] = self._decide
         self.agent = self.result("initialize", {"protocolVersion": 99, "clientCapabilities": capabilities or {}})
+
+    def start(self, method: str, params: Any) -> int:
+        number = super().start(method, params)
+        self._methods[number] = method
+        return number
+
+    def check_shapes(self) -> None:
+        """Everything it was told is as the official package wants it."""
+        for told in self.seen:
+            acp_shapes.check(told, self._methods.get(told["id"]) if "id" in told else None)
 
     def _decide(self, params: dict[str, Any]) -> dict[str, Any]:
         chosen = [option["optionId"] for option in params["options"] if option["kind"] == self.permit]
@@ -75,6 +89,7 @@ def start(spindle: Spindle) -> Iterator[Start]:
     for editor in opened:
         if editor.process.poll() is None:
             editor.close()
+        editor.check_shapes()
 
 
 def inputs(server: FakeServer, number: int = -1) -> list[dict[str, Any]]:
@@ -373,6 +388,7 @@ def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer)
     editor = start()
     session = editor.new()["sessionId"]
     assert editor.prompt(session, "go")["stopReason"] == "refusal" and editor.text() == "I will not."
+    assert editor.prompt(session, "/status")["stopReason"] == "end_turn"
     assert editor.prompt(session, "then this")["stopReason"] == "end_turn"
 
 
@@ -393,6 +409,7 @@ def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     later = start(*FULL)
     (listed,) = later.result("session/list", {"cwd": later.cwd})["sessions"]
     assert (listed["sessionId"], listed["cwd"], listed["title"]) == (session, later.cwd, "first question")
+    assert later.error("session/list", {"cwd": "here"})[0] == -32602
     assert listed["updatedAt"].endswith("Z") and later.result("session/list", {"cwd": "/"})["sessions"] == []
     opening = {"sessionId": session, "cwd": later.cwd, "mcpServers": []}
     number = later.start("session/load", opening)
@@ -418,6 +435,70 @@ def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     assert later.error("session/delete", {"sessionId": session})[0] == -32602
     remaining = [file.name for file in spindle.rollouts()]
     assert len(remaining) == 1 and forked in remaining[0]
+
+
+def test_a_loaded_session_shows_its_calls_as_they_were_shown(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    (spindle.workspace / "p.png").write_bytes(base64.b64decode(TINY_PNG))
+    patch = PATCH.replace("*** End", "*** Add File: new.txt\n+new\n*** Delete File: p.png\n*** End")
+    server.script(
+        turn(
+            {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "weather"}},
+            call("exec_command", {"cmd": "cat f.txt"}, "c1"),
+            call("exec_command", {"cmd": "exit 3"}, "c2"),
+            call("view_image", {"path": "p.png"}, "c3"),
+        ),
+        turn(custom_call("apply_patch", patch, "c4"), call("update_plan", PLAN, "c5")),
+        turn(message("done")),
+    )
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    editor.prompt(session, "go")
+    live = _calls(editor.seen)
+    told = len(editor.seen)
+    editor.result("session/load", {"sessionId": session, "cwd": editor.cwd, "mcpServers": []})
+    again = _calls(editor.seen[told:])
+    assert list(again) == ["ws_1", "c1", "c2", "c3", "c4", "plan"] and set(live) == set(again)
+    for name in ("title", "kind", "locations", "status", "entries", "text"):
+        assert {key: call.get(name) for key, call in again.items()} == {key: live[key].get(name) for key in again}, name
+    changed, added = again["c4"]["diffs"]
+    assert (changed["oldText"], changed["newText"]) == ("one\ntwo\n", "one\nthree\n")
+    assert (added["path"], added["oldText"], added["newText"]) == (f"{editor.cwd}/new.txt", None, "new\n")
+
+
+def _calls(messages: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What each call came to in the end, and the last plan."""
+    calls: dict[str, dict[str, Any]] = {}
+    for told in messages:
+        update = told["params"]["update"] if told.get("method") == "session/update" else {}
+        if update.get("sessionUpdate") == "plan":
+            calls["plan"] = update
+        elif "toolCallId" in update:
+            call = calls.setdefault(update["toolCallId"], {})
+            call |= update
+            parts = update.get("content") or ()
+            call["diffs"] = [part for part in parts if part["type"] == "diff"] or call.get("diffs")
+            texts = [part["content"]["text"] for part in parts if part["type"] == "content"]
+            call["text"] = "".join(texts) or call.get("text")
+    return calls
+
+
+def test_a_session_that_is_loaded_while_it_works_shows_what_still_runs(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    os.mkfifo(spindle.workspace / "gate")
+    server.script(turn(call("exec_command", {"cmd": "cat gate", "yield_time_ms": 30_000}, "c1")), turn(message("end")))
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    number = editor.start("session/prompt", {"sessionId": session, "prompt": said("go")})
+    editor.wait(lambda told: told.get("params", {}).get("update", {}).get("sessionUpdate") == "tool_call")
+    editor.result("session/load", {"sessionId": session, "cwd": editor.cwd, "mcpServers": []})
+    assert [update["status"] for update in editor.updates("tool_call")] == ["in_progress", "in_progress"]
+    (spindle.workspace / "gate").write_text("through\n")
+    assert editor.reply(number)["result"]["stopReason"] == "end_turn"
+    assert [update["status"] for update in editor.updates("tool_call_update") if "status" in update] == ["completed"]
 
 
 def test_modes_and_choices_change_the_next_turn(start: Start, spindle: Spindle, server: FakeServer) -> None:
@@ -541,4 +622,4 @@ def test_unknown_methods_and_rubbish_are_answered_or_complained_about(start: Sta
     editor.put({"method": "$/whatever"})
     assert editor.new()["sessionId"]
     code, told = editor.close()
-    assert code == 0 and "not JSON" in told
+    assert code == 0 and "not JSON" in told and "internal error" not in told

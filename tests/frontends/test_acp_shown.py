@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 
 from spindle.frontends.acp.commands import split
 from spindle.frontends.acp.diffs import diff_contents, read_text
+from spindle.frontends.acp.permissions import Asking
+from spindle.frontends.acp.prompts import input_of
 from spindle.frontends.acp.tool_calls import MAX_OUTPUT, proposed_entries
 from spindle.frontends.acp.updates import Updates
 from spindle.frontends.custom_prompts import CustomPrompt
+from spindle.frontends.json_rpc import RpcError
 from spindle.patch.diff import unified_diff
 from spindle.protocol import events
 from spindle.protocol.events import Duration, ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
+from spindle.protocol.ops import UserInputAnswer
+from spindle.protocol.questions import RequestUserInput
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "-", "+x", "\\ No newline", ""]), max_size=12)
 texts = st.builds(lambda parts, end: "\n".join(parts) + ("\n" if end and parts else ""), lines, st.booleans())
@@ -108,6 +113,40 @@ def test_output_grows_and_what_is_sent_of_it_stays_in_proportion() -> None:
     ]
     assert sent[0] == "x" * 250 and len(sent[-1]) >= MAX_OUTPUT
     assert sum(map(len, sent)) < 8 * 4000 * 250
+
+
+@pytest.mark.parametrize(
+    ("chosen", "answers"),
+    [
+        (["1", "denied"], {"q1": {"answers": ["Blue"]}}),
+        (["denied", "0"], {"q2": {"answers": ["Red"]}}),
+        (["denied", "denied"], None),
+        (["1", None], None),
+    ],
+)
+async def test_a_question_may_be_left_out(chosen: list[str | None], answers: dict[str, Any] | None) -> None:
+    options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
+    questions = [
+        {"id": name, "header": "Colour", "question": "Which one?", "options": options} for name in ("q1", "q2")
+    ]
+    left = list(chosen)
+
+    class Peer:
+        async def request(self, method: str, params: Any) -> Any:
+            option = left.pop(0)
+            outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
+            return {"outcome": outcome}
+
+    peer: Any = Peer()
+    asked = RequestUserInput(call_id="c1", turn_id="t", questions=questions)
+    answer = await Asking(peer, "s", lambda call_id: [], has_forms=False).ask(asked)
+    assert answer.op == UserInputAnswer(id="c1", response={} if answers is None else {"answers": answers})
+
+
+@pytest.mark.parametrize(("data", "kind"), [("not base64!", "image/png"), ("", "image/png"), ("aGk=", "text/html")])
+def test_a_picture_that_is_none_is_refused_before_a_server_refuses_the_thread(data: str, kind: str) -> None:
+    with pytest.raises(RpcError, match="an image needs"):
+        input_of([{"type": "image", "data": data, "mimeType": kind}])
 
 
 def test_a_plan_that_is_proposed_is_shown_by_its_points() -> None:

@@ -175,12 +175,15 @@ def _all_shown(records: list[Record], *, with_calls: bool = False) -> list[_Show
     marks: dict[str, tuple[list[_Shown], int]] = {}
     for segment in _segments(records):
         from_items = _kinds_without_events(segment)
-        has_calls = with_calls and not any(sign in record.raw for record in segment for sign in _SIGNS_OF_CALLS)
+        has_calls = with_calls and not _says(segment, _SIGNS_OF_CALLS)
+        has_searches = with_calls and not _says(segment, _SIGNS_OF_SEARCHES)
         for record in segment:
             if record.kind == "response_item":
                 shown += _from_item(record, from_items)
                 if has_calls:
                     shown += _from_call(record, calls)
+                if has_searches and b'"web_search_call"' in record.raw:
+                    shown += _from_search(record)
                 continue
             if record.kind not in ("event_msg", "compacted", "spindle_bookmark"):
                 continue
@@ -236,6 +239,12 @@ _SIGNS_OF_CALLS = (
     b'"type":"exec_command_end"',
     b'"type":"patch_apply_end"',
 )
+_SIGNS_OF_SEARCHES = (b'"type":"WebSearch"', b'"type":"web_search_end"')
+
+
+def _says(segment: list[Record], signs: tuple[bytes, ...]) -> bool:
+    """Does an event of the segment tell of such a thing?"""
+    return any(sign in record.raw for record in segment if record.kind == "event_msg" for sign in signs)
 
 
 def _without_last_turns(shown: list[_Shown], num_turns: Any) -> list[_Shown]:
@@ -283,6 +292,18 @@ def _from_call(record: Record, calls: dict[str, dict[str, Any]]) -> list[_Shown]
     elif item.get("role") == "user" and (text := item_text(item)).startswith("<user_shell_command>"):
         return [_Shown([{"type": "user_command"}], {"type": "UserCommand", "text": text}, record.timestamp)]
     return []
+
+
+def _from_search(record: Record) -> list[_Shown]:
+    """A search that the server made, of which no event tells."""
+    item = record.payload
+    if item.get("type") != "web_search_call":
+        return []
+    action = item.get("action")
+    about = action if isinstance(action, dict) else {}
+    query = str(about.get("query") or about.get("url") or "")
+    search = {"type": "WebSearch", "id": item.get("id"), "query": query, "action": about}
+    return _from_thread_item(search, {}, record.timestamp)
 
 
 def _translate(event: Event, timestamp: str = "") -> list[_Shown]:

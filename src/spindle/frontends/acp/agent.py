@@ -268,6 +268,7 @@ class Agent:
 
     async def _list(self, raw: Any) -> dict[str, Any]:
         params = read(raw, ListParams)
+        params.check()
         cwds = [os.path.realpath(params.cwd)] if params.cwd is not None else None
         which = ThreadFilter(cwds=cwds, subagents=False)
         try:

@@ -112,6 +112,10 @@ class ListParams(Wire, frozen=True, kw_only=True):
     cwd: str | None = None
     cursor: str | None = None
 
+    def check(self) -> None:
+        if self.cwd is not None and not os.path.isabs(self.cwd):
+            raise RpcError(f"cwd must be an absolute path, not {self.cwd!r}", INVALID_PARAMS)
+
 
 class PromptParams(SessionParams, frozen=True, kw_only=True):
     prompt: list[dict[str, Any]]

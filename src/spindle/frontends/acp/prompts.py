@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,7 @@ from spindle.protocol.origin import defused
 from spindle.protocol.quote import visible
 
 _MAX_CHARACTERS = 8 << 20
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def input_of(blocks: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -61,6 +63,11 @@ def _text(block: dict[str, Any], name: str) -> str:
 
 def _image(block: dict[str, Any]) -> dict[str, Any]:
     data, kind = _text(block, "data"), _text(block, "mimeType")
+    if not kind.startswith("image/") or _BASE64.fullmatch(data) is None:
+        # A server would refuse it, and with it every later request of the thread.
+        raise RpcError(
+            f"an image needs `data` in base64 and a `mimeType` like image/png, not {kind[:100]!r}", INVALID_PARAMS
+        )
     return {"type": "image", "image_url": f"data:{kind};base64,{data}"}
 
 
@@ -72,6 +79,6 @@ def _resource(resource: Any) -> dict[str, Any]:
     if isinstance(text := about.get("text"), str):
         return {"type": "text", "text": f"Content of {defused(visible(name))}:\n{defused(text)}\n\n"}
     kind, blob = about.get("mimeType"), about.get("blob")
-    if isinstance(blob, str) and isinstance(kind, str) and kind.startswith("image/"):
+    if isinstance(blob, str) and isinstance(kind, str) and kind.startswith("image/") and _BASE64.fullmatch(blob):
         return {"type": "image", "image_url": f"data:{kind};base64,{blob}"}
     return {"type": "text", "text": f"(The file {defused(visible(name))} was attached; it is not text.)\n\n"}

@@ -100,7 +100,7 @@ class AcpSession:
 
     async def replay(self) -> None:
         """Show everything that was said and done so far."""
-        for update in replay(self.live.records, self.live.settings.cwd):
+        for update in replay(self.live.records, self.live.settings.cwd, self._updates.running):
             await self._tell(update)
 
     # ---- changing it ---------------------------------------------------------------------------
@@ -131,12 +131,13 @@ class AcpSession:
             self.live.wake()
         except (ThreadError, OSError) as error:
             raise RpcError(f"{error}; load the session again to see what was done there", INTERNAL_ERROR) from error
-        before = self.live.usage
+        before, recorded = self.live.usage, len(self.live.records)
         try:
             end = await self._run(text, attached)
         finally:
             await self.live.rest()
-        reason = "refusal" if end.status == "completed" and _has_refused(self.live.records) else _stop_reason(end)
+        has_refused = end.status == "completed" and _has_refused(self.live.records[recorded:])
+        reason = "refusal" if has_refused else _stop_reason(end)
         return {"stopReason": reason, "usage": _used(before, self.live.usage)}
 
     async def _run(self, text: str, attached: list[dict[str, Any]]) -> TurnEnd:
@@ -229,7 +230,7 @@ class AcpSession:
 
 
 def _has_refused(records: Sequence[Record]) -> bool:
-    """Is the model's last message a refusal?"""
+    """Is the last message of the model, among these records, a refusal?"""
     for record in reversed(records):
         if record.kind == "response_item" and b'"assistant"' in record.raw:
             content = record.payload.get("content")
