@@ -327,9 +327,9 @@ def test_a_cancelled_call_has_no_answer_and_its_thread_goes_on(start: Start, ser
     number = client.start("tools/call", {"name": "codex", "arguments": {"prompt": "x", **FREE}})
     client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "exec_command_begin")
     client.note("notifications/cancelled", {"requestId": number, "reason": "enough"})
-    client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "turn_aborted")
     thread = client.events("session_configured")[0]["msg"]["session_id"]
     assert client.call("codex-reply", threadId=thread, prompt="go on")["content"][0]["text"] == "next"
+    assert len(client.events("turn_aborted")) == 1
     assert not any(told.get("id") == number and "method" not in told for told in client.seen)
 
 
