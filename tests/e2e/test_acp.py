@@ -216,6 +216,41 @@ def test_servers_and_folders_of_the_editor_come_beside_the_configured_ones(
     assert str(folder) in json.dumps(body["input"])
 
 
+def test_only_the_folders_that_are_named_anew_can_be_written_in_a_session_that_is_opened_again(
+    start: Start, spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    spindle.configure("[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true")
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+
+    def adds(name: str) -> None:
+        for number, folder in enumerate((one, two)):
+            patch = f"*** Begin Patch\n*** Add File: {folder}/{name}\n+x\n*** End Patch"
+            server.script(turn(custom_call("apply_patch", patch, f"{name}{number}")))
+        server.script(turn(message("done")))
+
+    def there() -> list[str]:
+        return sorted(str(file.relative_to(tmp_path)) for folder in (one, two) for file in folder.iterdir())
+
+    first = start("-s", "workspace-write", "-a", "never")
+    session = first.new(additionalDirectories=[str(one)])["sessionId"]
+    adds("a")
+    first.prompt(session, "go")
+    first.close()
+    assert there() == ["one/a"]
+    later = start("-s", "workspace-write", "-a", "never")
+    opening = {"sessionId": session, "cwd": later.cwd, "mcpServers": []}
+    later.result("session/load", {**opening, "additionalDirectories": [str(two)]})
+    adds("b")
+    later.prompt(session, "go")
+    assert there() == ["one/a", "two/b"]
+    later.result("session/resume", opening)
+    adds("c")
+    later.prompt(session, "go")
+    assert there() == ["one/a", "two/b"]
+
+
 def test_a_prompt_can_hold_mentions_files_and_pictures(start: Start, spindle: Spindle, server: FakeServer) -> None:
     editor = start()
     session = editor.new()["sessionId"]
@@ -379,6 +414,18 @@ def test_a_limit_is_a_stop_and_no_error(start: Start, server: FakeServer, limit:
     server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("never")))
     editor = start(*FULL, "-c", limit)
     assert editor.prompt(editor.new()["sessionId"], "go")["stopReason"] == "max_turn_requests"
+
+
+def test_a_prompt_that_nobody_waits_for_is_stopped(start: Start, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 600"}, "c1")), turn(message("fine")))
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    number = editor.start("session/prompt", {"sessionId": session, "prompt": said("go")})
+    editor.wait(lambda told: told.get("params", {}).get("update", {}).get("sessionUpdate") == "tool_call")
+    editor.note("$/cancel_request", {"requestId": number + 7})
+    editor.note("$/cancel_request", {"requestId": number})
+    assert editor.reply(number)["result"]["stopReason"] == "cancelled"
+    assert editor.prompt(session, "next")["stopReason"] == "end_turn"
 
 
 def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer) -> None:
@@ -562,7 +609,7 @@ def test_commands_are_listed_and_run(start: Start, spindle: Spindle, server: Fak
         assert sent in texts(server)
     assert editor.updates("current_mode_update")[-1]["currentModeId"] == "plan"
     editor.prompt(session, "/compact keep the names")
-    assert "keep the names" in json.dumps(server.requests[-1].json)
+    assert "keep the names" in json.dumps(server.requests[-1].json) and "by a summary" in editor.text()
 
 
 @pytest.mark.parametrize("capabilities", [{}, FILES])

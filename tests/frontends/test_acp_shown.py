@@ -149,6 +149,24 @@ def test_a_picture_that_is_none_is_refused_before_a_server_refuses_the_thread(da
         input_of([{"type": "image", "data": data, "mimeType": kind}])
 
 
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        (["look at ", "@/a.py", "please"], "look at /a.py please"),
+        (["look at", "@/a.py", ", please"], "look at /a.py, please"),
+        (["/review", "the tests"], "/review\nthe tests"),
+        (["one\n", "two"], "one\ntwo"),
+        (["@/a.py", "@/b.py"], "/a.py /b.py"),
+    ],
+)
+def test_the_parts_of_a_prompt_do_not_run_into_each_other(blocks: list[str], text: str) -> None:
+    parts = [
+        {"type": "resource_link", "uri": f"file://{block[1:]}"} if block[0] == "@" else {"type": "text", "text": block}
+        for block in blocks
+    ]
+    assert input_of(parts) == (text, [])
+
+
 def test_a_plan_that_is_proposed_is_shown_by_its_points() -> None:
     plan = "# Plan\n\n1. Look\n   - at all of it\n2. Write\n"
     assert [entry["content"] for entry in proposed_entries(plan)] == ["Look", "Write"]

@@ -108,6 +108,12 @@ class SessionParams(Wire, frozen=True, kw_only=True):
     session_id: str
 
 
+class CancelParams(Wire, frozen=True, kw_only=True):
+    """`$/cancel_request`: nobody waits for a request any more. A prompt is stopped, everything else is done soon."""
+
+    request_id: str | int
+
+
 class ListParams(Wire, frozen=True, kw_only=True):
     cwd: str | None = None
     cursor: str | None = None

@@ -16,12 +16,12 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 def input_of(blocks: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
     """What the person wrote, mentions included, and what was attached to it, as items of an input."""
-    text = ""
+    text = last = ""
     attached: list[dict[str, Any]] = []
     for block in blocks:
         match block.get("type"):
             case "text":
-                text += _text(block, "text")
+                text = _followed(text, _text(block, "text"), after=last)
             case "resource_link":
                 text = _joined(text, defused(visible(path_of(_text(block, "uri")))))
             case "image":
@@ -30,6 +30,7 @@ def input_of(blocks: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
                 attached.append(_resource(block.get("resource")))
             case kind:
                 raise RpcError(f"a prompt cannot hold content of type {str(kind)[:100]!r}", INVALID_PARAMS)
+        last = str(block.get("type"))
     if len(text) > _MAX_CHARACTERS:
         raise RpcError(f"the prompt is longer than {_MAX_CHARACTERS >> 20} million characters", INVALID_PARAMS)
     if not text.strip() and not attached:
@@ -50,6 +51,13 @@ def path_of(uri: str) -> str:
 
 def _joined(text: str, word: str) -> str:
     return f"{text} {word}" if text and not text[-1].isspace() and text[-1] not in "([{'\"`@" else text + word
+
+
+def _followed(text: str, more: str, *, after: str) -> str:
+    """Two texts are two paragraphs; words behind a mention do not run into it."""
+    if after == "text" and text[-1:].strip() and more[:1].strip():
+        return f"{text}\n{more}"
+    return f"{text} {more}" if after == "resource_link" and more[:1].isalnum() else text + more
 
 
 def _text(block: dict[str, Any], name: str) -> str:
@@ -74,8 +82,7 @@ def _image(block: dict[str, Any]) -> dict[str, Any]:
 def _resource(resource: Any) -> dict[str, Any]:
     """A file that the editor sends along; its words are not the person's."""
     about = resource if isinstance(resource, dict) else {}
-    uri = about.get("uri")
-    name = path_of(uri) if isinstance(uri, str) else "an attached file"
+    name = path_of(_text({"type": "resource", **about}, "uri"))
     if isinstance(text := about.get("text"), str):
         return {"type": "text", "text": f"Content of {defused(visible(name))}:\n{defused(text)}\n\n"}
     kind, blob = about.get("mimeType"), about.get("blob")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.api.door import OpenThread
 from spindle.api.hearing import Hearing
 from spindle.config.schema import Config
@@ -25,6 +27,7 @@ from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
 from spindle.protocol.ops import Compact, OverrideTurnContext, UserTurn
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import SandboxPolicy
 from spindle.thread.entry import Record
 
 _TITLE = 80
@@ -105,6 +108,13 @@ class AcpSession:
 
     # ---- changing it ---------------------------------------------------------------------------
 
+    async def take_folders(self, configured: SandboxPolicy) -> None:
+        """It was opened once more, with other folders beside its own."""
+        self._config = msgspec.structs.replace(self._config, workspace_write=configured)
+        present = self.live.settings.sandbox
+        if (wanted := modes.with_folders(present, configured)) != present:
+            await self._override(OverrideTurnContext(sandbox_policy=wanted.to_wire()))
+
     async def set_mode(self, mode_id: str) -> None:
         await self._override(modes.change(mode_id, self._config))
         await self._tell({"sessionUpdate": "current_mode_update", "currentModeId": mode_id})
@@ -145,7 +155,7 @@ class AcpSession:
         try:
             match name:
                 case "compact":
-                    return await self.driven.run(Compact(instructions=argument or None))
+                    return await self._compact(argument)
                 case "review":
                     return await self.driven.run(review_op(argument))
                 case "undo":
@@ -168,6 +178,10 @@ class AcpSession:
         except SpindleError as error:
             return await self._say(str(error))
         return await self.driven.run(UserTurn(items=items_of(text, attached)))
+
+    async def _compact(self, argument: str) -> TurnEnd:
+        end = await self.driven.run(Compact(instructions=argument or None))
+        return await self._say("The conversation was replaced by a summary.") if end.status == "completed" else end
 
     async def _undo(self) -> TurnEnd:
         msg = await self.driven.ask(op_for("undo"), "undo_completed")
