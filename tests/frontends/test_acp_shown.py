@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import acp_shapes
 from spindle.frontends.acp.commands import split
 from spindle.frontends.acp.diffs import diff_contents, read_text
 from spindle.frontends.acp.permissions import Asking
 from spindle.frontends.acp.prompts import input_of
+from spindle.frontends.acp.replay import replay
 from spindle.frontends.acp.tool_calls import MAX_OUTPUT, proposed_entries
 from spindle.frontends.acp.updates import Updates
 from spindle.frontends.custom_prompts import CustomPrompt
@@ -22,6 +24,9 @@ from spindle.protocol import events
 from spindle.protocol.events import Duration, ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
 from spindle.protocol.ops import UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
+from spindle.thread.reading import read_rollout
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "-", "+x", "\\ No newline", ""]), max_size=12)
 texts = st.builds(lambda parts, end: "\n".join(parts) + ("\n" if end and parts else ""), lines, st.booleans())
@@ -165,6 +170,26 @@ def test_the_parts_of_a_prompt_do_not_run_into_each_other(blocks: list[str], tex
         for block in blocks
     ]
     assert input_of(parts) == (text, [])
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*/*.jsonl")), ids=lambda file: file.stem)
+def test_every_record_is_shown_in_the_words_of_the_protocol(file: Path) -> None:
+    updates = list(replay(read_rollout(str(file)).records, "/work", {}))
+    assert updates
+    for update in updates:
+        acp_shapes.check({"method": "session/update", "params": {"sessionId": "s", "update": update}}, None)
+    begun = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"]
+    ended = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call_update"]
+    assert begun == ended
+
+
+def test_what_another_program_recorded_as_events_is_shown_like_a_call() -> None:
+    updates = list(replay(read_rollout(str(FIXTURES / "rollouts" / "codex-0.166.0.jsonl")).records, "/work", {}))
+    reading, patch, failing = (update for update in updates if update["sessionUpdate"] == "tool_call")
+    assert (reading["kind"], reading["locations"]) == ("read", [{"path": "/home/dev/project/notes.txt"}])
+    (added,) = patch["content"]
+    assert (added["path"], added["oldText"], added["newText"]) == ("/home/dev/project/added.txt", None, "hello\n")
+    assert failing["kind"] == "execute" and updates[-2]["status"] == "failed"
 
 
 def test_a_plan_that_is_proposed_is_shown_by_its_points() -> None:

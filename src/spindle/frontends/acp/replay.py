@@ -9,6 +9,7 @@ from spindle.api.recorded_calls import call_item
 from spindle.context.calls import arguments_of, body_of, command_of, locate, output_text, patch_of, tool_of
 from spindle.context.external import shown_text
 from spindle.errors import PatchError
+from spindle.frontends.acp.diffs import diff_contents
 from spindle.frontends.acp.tool_calls import (
     Update,
     image_call,
@@ -74,7 +75,9 @@ def _updates(item: dict[str, Any], cwd: str) -> Iterator[Update]:
         case "CommandExecution":
             command = item.get("command") or ""
             words = script_of([str(word) for word in command]) if isinstance(command, list) else str(command)
-            yield from _call(item_id, {**item, "type": "command_execution", "command": words})
+            yield from _call(
+                item_id, {**item, "type": "command_execution", "command": words, "cwd": item.get("cwd") or cwd}
+            )
         case "FileChange":
             yield from _call(item_id, {**item, "type": "file_change"})
         case "WebSearch":
@@ -187,14 +190,17 @@ def _call(call_id: str, shown: dict[str, Any]) -> Iterator[Update]:
     status = status if status in _OVER else "failed"  # what nobody saw the end of was cut off
     match shown["type"]:
         case "command_execution":
-            command = str(shown.get("command") or "")
-            call = other_call(call_id, command or "(a command)", {"command": command}, status, "execute")
+            script, folder = str(shown.get("command") or ""), str(shown.get("cwd") or "")
+            parsed = parse_command(["sh", "-c", script])
+            call = script_call(call_id, script, {"command": script, "cwd": folder}, parsed, status)
             yield from _finished(call, output_content(str(shown.get("aggregated_output") or "")))
         case "file_change":
             changes = shown.get("changes")
             if isinstance(changes, list):
                 changes = {str(one.get("path")): {"type": one.get("kind")} for one in changes if isinstance(one, dict)}
-            yield from _finished(patch_call(call_id, changes if isinstance(changes, dict) else {}, [], status))
+            told = changes if isinstance(changes, dict) else {}
+            whole = {path: one for path, one in told.items() if "content" in one or "unified_diff" in one}
+            yield from _finished(patch_call(call_id, told, diff_contents(whole, lambda path: None), status))
         case _:
             title = str(shown.get("tool") or shown["type"])
             result = shown.get("result")
