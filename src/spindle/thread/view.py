@@ -7,6 +7,7 @@ that were rolled back are not shown; what a compaction replaced is, since it did
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,9 @@ _PASSED_ON = frozenset(
 )
 
 
+_MARK_OF_PICTURE = re.compile(r"<image( .*)?>|</image>")
+_PICTURE = "[Image]"
+"""What stands for a message of pictures alone."""
 _ENTERED_REVIEW, _GOAL, _HEAD = b'"entered_review_mode"', b'"thread_goal_updated"', 60
 
 
@@ -109,7 +113,7 @@ def user_text(record: Record) -> str | None:
     """What a person wrote, if this record is about that."""
     if record.kind == "response_item" and b'"user"' in record.raw:
         item = record.payload
-        return item_text(item) if is_user_input(item) else None
+        return _own_words(item) if is_user_input(item) else None
     if record.kind == "event_msg" and (b'"user_message"' in record.raw or b'"UserMessage"' in record.raw):
         event = record.payload
         if event.get("type") == "user_message":
@@ -118,6 +122,16 @@ def user_text(record: Record) -> str | None:
             if shown.events[0]["type"] == "user_message":
                 return shown.events[0]["message"]
     return None
+
+
+def _own_words(item: dict[str, Any]) -> str:
+    """What a person wrote in a message, without the marks that stand around its pictures for the model."""
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if not any(part.get("type") == "input_image" for part in parts):
+        return item_text(item)
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return "".join(text for text in texts if not _MARK_OF_PICTURE.fullmatch(text)) or _PICTURE
 
 
 def spoken_texts(records: Iterable[Record]) -> list[str]:
@@ -275,9 +289,9 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
     role = item.get("role")
     if item.get("type") != "message" or not isinstance(role, str) or role not in wanted:
         return []
-    text = item_text(item)
     if role == "user":
-        return [_user(text, [], [], [], None, record.timestamp)] if is_user_input(item) else []
+        return [_user(_own_words(item), [], [], [], None, record.timestamp)] if is_user_input(item) else []
+    text = item_text(item)
     return [_agent(text, item.get("id"), record.timestamp)] if text else []
 
 
