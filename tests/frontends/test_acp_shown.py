@@ -22,8 +22,10 @@ from spindle.frontends.json_rpc import RpcError
 from spindle.patch.diff import unified_diff
 from spindle.protocol import events
 from spindle.protocol.events import Duration, ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
+from spindle.protocol.items import user_message
 from spindle.protocol.ops import UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
+from spindle.thread.history import History
 from spindle.thread.reading import read_rollout
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -181,6 +183,15 @@ def test_every_record_is_shown_in_the_words_of_the_protocol(file: Path) -> None:
     begun = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"]
     ended = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call_update"]
     assert begun == ended
+
+
+def test_a_command_that_the_person_ran_is_shown_too() -> None:
+    history = History()
+    told = "<command>\ncat f\n</command>\n<result>\nExit code: 1\nDuration: 0.1 seconds\nOutput:\nno f\n</result>"
+    history.append_item(user_message(f"<user_shell_command>\n{told}\n</user_shell_command>"))
+    begun, ended = replay(history.records, "/work", {})
+    assert (begun["title"], begun["kind"], ended["status"]) == ("cat f", "execute", "failed")
+    assert ended["content"][0]["content"]["text"] == "no f"
 
 
 def test_what_another_program_recorded_as_events_is_shown_like_a_call() -> None:

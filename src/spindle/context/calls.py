@@ -28,6 +28,7 @@ _WORD = r"""\s*(?:'([^']*)'|"([^"$`\\]*)"|([^\s'"$`\\|&;<>(){}*?\[\]~#!]+))(?=\s
 _SPECIAL = r"[^\w ./,:=@%+-]"
 _NOT_AS_IT_IS = ("truncated…", "[secret: ", "\ufffd")
 """What stands for something that was cut, masked, or no text."""
+_USER_COMMAND = r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>"
 _MAX_HEAD = 400
 """So long at most is what stands before the output of a command: how it ended, how long it took."""
 _EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d+)\n"
@@ -122,6 +123,12 @@ def command_of(call: Item) -> tuple[str, str] | None:
         return None
     script = _script_of(given.get("cmd", given.get("command")))
     return None if script is None else (script, folder if isinstance(folder, str) else "")
+
+
+def user_command_of(text: str) -> tuple[str, str] | None:
+    """A command that the person ran and what came of it, as the model was told; None for any other text."""
+    found = re.search(_USER_COMMAND, text, re.DOTALL)
+    return None if found is None else (found[1], found[2])
 
 
 def body_of(text: str) -> str:

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spindle.api.recorded_calls import call_item
-from spindle.context.calls import arguments_of, body_of, command_of, locate, output_text, patch_of, tool_of
+from spindle.context.calls import (
+    arguments_of,
+    body_of,
+    command_of,
+    exit_code_of,
+    locate,
+    output_text,
+    patch_of,
+    tool_of,
+    user_command_of,
+)
 from spindle.context.external import shown_text
 from spindle.errors import PatchError
 from spindle.frontends.acp.diffs import diff_contents
@@ -72,6 +82,11 @@ def _updates(item: dict[str, Any], cwd: str) -> Iterator[Update]:
             yield {"sessionUpdate": "plan", "entries": proposed_entries(text)}
         case "Call":
             yield from _recorded_call(item, item_id, cwd)
+        case "UserCommand" if (ran := user_command_of(str(item.get("text") or ""))) is not None:
+            script, result = ran
+            status = "failed" if exit_code_of(result) else "completed"
+            call = script_call(item_id, script, {"command": script, "cwd": cwd}, [], status)
+            yield from _finished(call, output_content(body_of(result)))
         case "CommandExecution":
             command = item.get("command") or ""
             words = script_of([str(word) for word in command]) if isinstance(command, list) else str(command)

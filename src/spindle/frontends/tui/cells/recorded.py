@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from spindle.context.calls import arguments_of, body_of, command_of, exit_code_of, locate, output_text, tool_of
+from spindle.context.calls import (
+    arguments_of,
+    body_of,
+    command_of,
+    exit_code_of,
+    locate,
+    output_text,
+    tool_of,
+    user_command_of,
+)
 from spindle.errors import PatchError
 from spindle.frontends.tui.cells.cell import Cell
 from spindle.frontends.tui.cells.commands import NEVER_RAN
@@ -30,7 +39,6 @@ _KNOWN: dict[str, type[Msg]] = {
 }
 _WALL_TIME = re.compile(r"(?:Wall time: |Duration: )([\d.]+) seconds")
 _SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
-_USERS = re.compile(r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>", re.DOTALL)
 
 
 def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg | Cell]:
@@ -140,9 +148,10 @@ def _of_command(script: str, folder: str, text: str, *, is_over: bool, cwd: str)
 
 
 def _of_user_command(text: str, cwd: str) -> Iterator[Msg]:
-    if (found := _USERS.search(text)) is not None:
-        yield _begun(found[1], cwd, source="user_shell")
-        yield _ended(found[1], cwd, exit_code_of(found[2]) or 0, found[2], source="user_shell")
+    if (found := user_command_of(text)) is not None:
+        script, result = found
+        yield _begun(script, cwd, source="user_shell")
+        yield _ended(script, cwd, exit_code_of(result) or 0, result, source="user_shell")
 
 
 def _begun(script: str, cwd: str, *, source: str = "agent", process_id: str | None = None) -> Msg:
