@@ -143,6 +143,16 @@ def test_what_would_not_be_safe_is_refused_in_a_sentence(
     assert done.returncode in (1, 2) and done.stderr.count("\n") == 1 and told in done.stderr
 
 
+def test_a_token_is_never_cut(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("x" * 4096)
+    token.chmod(0o600)
+    assert read_token(str(token)) == "x" * 4096
+    token.write_text("x" * 4097)
+    with pytest.raises(SpindleError, match="more than 4096 characters"):
+        read_token(str(token))
+
+
 def test_a_token_that_another_user_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     token = tmp_path / "token"
     assert read_token(str(token)) == token.read_text().strip()

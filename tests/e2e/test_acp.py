@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import acp
 import pytest
 from acp import schema
 
+import acp_shapes
 from fake_server import FakeServer, call, custom_call, message, reasoning, refuses, turn
 from installed import Spindle
 from rpc_client import RpcClient
@@ -33,11 +36,22 @@ class Editor(RpcClient):
     """An editor that has introduced itself; permissions are answered with the first option of kind `permit`."""
 
     def __init__(self, spindle: Spindle, *args: str, capabilities: dict[str, Any] | None = None) -> None:
+        self._methods: dict[int, str] = {}
         super().__init__([*spindle.command, "acp", *args], spindle.workspace, spindle.environment)
         self.permit = "allow_once"
         self.cwd = str(spindle.workspace)
         self.answers["session/request_permission"] = self._decide
         self.agent = self.result("initialize", {"protocolVersion": 99, "clientCapabilities": capabilities or {}})
+
+    def start(self, method: str, params: Any) -> int:
+        number = super().start(method, params)
+        self._methods[number] = method
+        return number
+
+    def check_shapes(self) -> None:
+        """Everything it was told is as the official package wants it."""
+        for told in self.seen:
+            acp_shapes.check(told, self._methods.get(told["id"]) if "id" in told else None)
 
     def _decide(self, params: dict[str, Any]) -> dict[str, Any]:
         chosen = [option["optionId"] for option in params["options"] if option["kind"] == self.permit]
@@ -75,6 +89,7 @@ def start(spindle: Spindle) -> Iterator[Start]:
     for editor in opened:
         if editor.process.poll() is None:
             editor.close()
+        editor.check_shapes()
 
 
 def inputs(server: FakeServer, number: int = -1) -> list[dict[str, Any]]:
@@ -199,6 +214,41 @@ def test_servers_and_folders_of_the_editor_come_beside_the_configured_ones(
     body = server.requests[-1].json
     assert any(tool.get("name", "").startswith("mcp__my_box__") for tool in body["tools"])
     assert str(folder) in json.dumps(body["input"])
+
+
+def test_only_the_folders_that_are_named_anew_can_be_written_in_a_session_that_is_opened_again(
+    start: Start, spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    spindle.configure("[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true")
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+
+    def adds(name: str) -> None:
+        for number, folder in enumerate((one, two)):
+            patch = f"*** Begin Patch\n*** Add File: {folder}/{name}\n+x\n*** End Patch"
+            server.script(turn(custom_call("apply_patch", patch, f"{name}{number}")))
+        server.script(turn(message("done")))
+
+    def there() -> list[str]:
+        return sorted(str(file.relative_to(tmp_path)) for folder in (one, two) for file in folder.iterdir())
+
+    first = start("-s", "workspace-write", "-a", "never")
+    session = first.new(additionalDirectories=[str(one)])["sessionId"]
+    adds("a")
+    first.prompt(session, "go")
+    first.close()
+    assert there() == ["one/a"]
+    later = start("-s", "workspace-write", "-a", "never")
+    opening = {"sessionId": session, "cwd": later.cwd, "mcpServers": []}
+    later.result("session/load", {**opening, "additionalDirectories": [str(two)]})
+    adds("b")
+    later.prompt(session, "go")
+    assert there() == ["one/a", "two/b"]
+    later.result("session/resume", opening)
+    adds("c")
+    later.prompt(session, "go")
+    assert there() == ["one/a", "two/b"]
 
 
 def test_a_prompt_can_hold_mentions_files_and_pictures(start: Start, spindle: Spindle, server: FakeServer) -> None:
@@ -366,6 +416,18 @@ def test_a_limit_is_a_stop_and_no_error(start: Start, server: FakeServer, limit:
     assert editor.prompt(editor.new()["sessionId"], "go")["stopReason"] == "max_turn_requests"
 
 
+def test_a_prompt_that_nobody_waits_for_is_stopped(start: Start, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 600"}, "c1")), turn(message("fine")))
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    number = editor.start("session/prompt", {"sessionId": session, "prompt": said("go")})
+    editor.wait(lambda told: told.get("params", {}).get("update", {}).get("sessionUpdate") == "tool_call")
+    editor.note("$/cancel_request", {"requestId": number + 7})
+    editor.note("$/cancel_request", {"requestId": number})
+    assert editor.reply(number)["result"]["stopReason"] == "cancelled"
+    assert editor.prompt(session, "next")["stopReason"] == "end_turn"
+
+
 def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer) -> None:
     # The fake server streams the text of whatever part there is.
     refused = {**message(""), "content": [{"type": "refusal", "refusal": "I will not.", "text": "I will not."}]}
@@ -373,6 +435,7 @@ def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer)
     editor = start()
     session = editor.new()["sessionId"]
     assert editor.prompt(session, "go")["stopReason"] == "refusal" and editor.text() == "I will not."
+    assert editor.prompt(session, "/status")["stopReason"] == "end_turn"
     assert editor.prompt(session, "then this")["stopReason"] == "end_turn"
 
 
@@ -393,6 +456,7 @@ def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     later = start(*FULL)
     (listed,) = later.result("session/list", {"cwd": later.cwd})["sessions"]
     assert (listed["sessionId"], listed["cwd"], listed["title"]) == (session, later.cwd, "first question")
+    assert later.error("session/list", {"cwd": "here"})[0] == -32602
     assert listed["updatedAt"].endswith("Z") and later.result("session/list", {"cwd": "/"})["sessions"] == []
     opening = {"sessionId": session, "cwd": later.cwd, "mcpServers": []}
     number = later.start("session/load", opening)
@@ -418,6 +482,70 @@ def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     assert later.error("session/delete", {"sessionId": session})[0] == -32602
     remaining = [file.name for file in spindle.rollouts()]
     assert len(remaining) == 1 and forked in remaining[0]
+
+
+def test_a_loaded_session_shows_its_calls_as_they_were_shown(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    (spindle.workspace / "p.png").write_bytes(base64.b64decode(TINY_PNG))
+    patch = PATCH.replace("*** End", "*** Add File: new.txt\n+new\n*** Delete File: p.png\n*** End")
+    server.script(
+        turn(
+            {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "weather"}},
+            call("exec_command", {"cmd": "cat f.txt"}, "c1"),
+            call("exec_command", {"cmd": "exit 3"}, "c2"),
+            call("view_image", {"path": "p.png"}, "c3"),
+        ),
+        turn(custom_call("apply_patch", patch, "c4"), call("update_plan", PLAN, "c5")),
+        turn(message("done")),
+    )
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    editor.prompt(session, "go")
+    live = _calls(editor.seen)
+    told = len(editor.seen)
+    editor.result("session/load", {"sessionId": session, "cwd": editor.cwd, "mcpServers": []})
+    again = _calls(editor.seen[told:])
+    assert list(again) == ["ws_1", "c1", "c2", "c3", "c4", "plan"] and set(live) == set(again)
+    for name in ("title", "kind", "locations", "status", "entries", "text"):
+        assert {key: call.get(name) for key, call in again.items()} == {key: live[key].get(name) for key in again}, name
+    changed, added = again["c4"]["diffs"]
+    assert (changed["oldText"], changed["newText"]) == ("one\ntwo\n", "one\nthree\n")
+    assert (added["path"], added["oldText"], added["newText"]) == (f"{editor.cwd}/new.txt", None, "new\n")
+
+
+def _calls(messages: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What each call came to in the end, and the last plan."""
+    calls: dict[str, dict[str, Any]] = {}
+    for told in messages:
+        update = told["params"]["update"] if told.get("method") == "session/update" else {}
+        if update.get("sessionUpdate") == "plan":
+            calls["plan"] = update
+        elif "toolCallId" in update:
+            call = calls.setdefault(update["toolCallId"], {})
+            call |= update
+            parts = update.get("content") or ()
+            call["diffs"] = [part for part in parts if part["type"] == "diff"] or call.get("diffs")
+            texts = [part["content"]["text"] for part in parts if part["type"] == "content"]
+            call["text"] = "".join(texts) or call.get("text")
+    return calls
+
+
+def test_a_session_that_is_loaded_while_it_works_shows_what_still_runs(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    os.mkfifo(spindle.workspace / "gate")
+    server.script(turn(call("exec_command", {"cmd": "cat gate", "yield_time_ms": 30_000}, "c1")), turn(message("end")))
+    editor = start(*FULL)
+    session = editor.new()["sessionId"]
+    number = editor.start("session/prompt", {"sessionId": session, "prompt": said("go")})
+    editor.wait(lambda told: told.get("params", {}).get("update", {}).get("sessionUpdate") == "tool_call")
+    editor.result("session/load", {"sessionId": session, "cwd": editor.cwd, "mcpServers": []})
+    assert [update["status"] for update in editor.updates("tool_call")] == ["in_progress", "in_progress"]
+    (spindle.workspace / "gate").write_text("through\n")
+    assert editor.reply(number)["result"]["stopReason"] == "end_turn"
+    assert [update["status"] for update in editor.updates("tool_call_update") if "status" in update] == ["completed"]
 
 
 def test_modes_and_choices_change_the_next_turn(start: Start, spindle: Spindle, server: FakeServer) -> None:
@@ -481,7 +609,7 @@ def test_commands_are_listed_and_run(start: Start, spindle: Spindle, server: Fak
         assert sent in texts(server)
     assert editor.updates("current_mode_update")[-1]["currentModeId"] == "plan"
     editor.prompt(session, "/compact keep the names")
-    assert "keep the names" in json.dumps(server.requests[-1].json)
+    assert "keep the names" in json.dumps(server.requests[-1].json) and "by a summary" in editor.text()
 
 
 @pytest.mark.parametrize("capabilities", [{}, FILES])
@@ -541,4 +669,4 @@ def test_unknown_methods_and_rubbish_are_answered_or_complained_about(start: Sta
     editor.put({"method": "$/whatever"})
     assert editor.new()["sessionId"]
     code, told = editor.close()
-    assert code == 0 and "not JSON" in told
+    assert code == 0 and "not JSON" in told and "internal error" not in told

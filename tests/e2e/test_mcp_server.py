@@ -15,6 +15,7 @@ from fake_server import FakeServer, call, custom_call, message, refuses, turn
 from installed import Spindle
 from rpc_client import RpcClient
 from spindle.frontends.mcp_server.asking import answer, elicitation
+from spindle.frontends.mcp_server.revision import can_be_asked
 from spindle.protocol.events import Event
 from spindle.protocol.ops import ResolveElicitation, UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
@@ -182,7 +183,8 @@ def test_every_request_is_answered_and_rubbish_is_only_complained_about(start: S
     for method in ("resources/list", "resources/templates/list", "prompts/list"):
         assert client.result(method, {})
     assert client.error("no/such", {})[0] == -32601
-    client.write("this is not JSON")
+    client.write('{"id": 90, "method": "ping", torn')
+    assert client.reply(90)["error"]["code"] == -32700
     client.put({"method": "notifications/no-such", "params": {}})
     assert client.result("ping", {}) == {}
     code, said = client.close()
@@ -325,9 +327,9 @@ def test_a_cancelled_call_has_no_answer_and_its_thread_goes_on(start: Start, ser
     number = client.start("tools/call", {"name": "codex", "arguments": {"prompt": "x", **FREE}})
     client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "exec_command_begin")
     client.note("notifications/cancelled", {"requestId": number, "reason": "enough"})
-    client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "turn_aborted")
     thread = client.events("session_configured")[0]["msg"]["session_id"]
     assert client.call("codex-reply", threadId=thread, prompt="go on")["content"][0]["text"] == "next"
+    assert len(client.events("turn_aborted")) == 1
     assert not any(told.get("id") == number and "method" not in told for told in client.seen)
 
 
@@ -337,8 +339,10 @@ def test_calls_run_side_by_side_but_a_thread_has_one_at_a_time(start: Start, ser
     )
     client = start()
     thread = client.codex("x", **FREE)["structuredContent"]["threadId"]
-    client.start("tools/call", {"name": "codex-reply", "arguments": {"threadId": thread, "prompt": "y"}})
+    number = client.start("tools/call", {"name": "codex-reply", "arguments": {"threadId": thread, "prompt": "y"}})
     client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "exec_command_begin")
+    client.put({"id": number, "method": "tools/call", "params": {"name": "codex", "arguments": {"prompt": "again"}}})
+    assert client.reply(number)["error"]["code"] == -32600
     busy = client.call("codex-reply", threadId=thread, prompt="z")
     assert busy["isError"] is True and "thread is busy" in busy["content"][0]["text"]
     assert client.codex("x")["content"][0]["text"] == "other"
@@ -373,6 +377,11 @@ def test_questions_of_the_model_are_a_form() -> None:
     said = answer(asked, {"action": "accept", "content": {"q1": "Blue", "q2": 5}})
     assert said == UserInputAnswer(id="c1", response={"answers": {"q1": {"answers": ["Blue"]}}})
     assert answer(asked, {"action": "decline"}) == UserInputAnswer(id="c1", response={})
+
+
+def test_who_only_opens_addresses_is_not_asked_for_a_form() -> None:
+    assert can_be_asked({"elicitation": {}}) and can_be_asked({"elicitation": {"form": {}, "url": {}}})
+    assert not can_be_asked({"elicitation": {"url": {}}}) and not can_be_asked(None)
 
 
 def test_what_other_servers_ask_is_passed_on_with_its_form() -> None:

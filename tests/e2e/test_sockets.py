@@ -307,6 +307,24 @@ def test_the_app_server_speaks_its_lines_over_a_unix_socket(
     assert listening.end() == 0 and not path.exists()
 
 
+def test_the_app_server_says_why_it_closes_a_connection(served: Any, tmp_path: Path) -> None:
+    listening = served(f"unix://{tmp_path / 'a.sock'}", command="app-server")
+    inside = [listening.connect() for _ in range(64)]
+    for talk in (inside[0], inside[-1]):
+        talk.write({"id": 0, "method": "initialize", "params": {"clientInfo": {"name": "t", "version": "1"}}})
+        assert talk.next()["id"] == 0
+    refused = listening.connect()
+    answer = refused.next()
+    assert answer["id"] is None and "busy" in answer["error"]["message"] and refused.next() is None
+    try:
+        inside[0].write("x" * ((16 << 20) + 2))
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it need not read more than it takes to see that it is too much
+    answer = inside[0].next()
+    assert answer["id"] is None and "16 MiB" in answer["error"]["message"] and inside[0].next() is None
+    assert listening.end() == 0
+
+
 async def test_a_client_of_another_user_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(UnixAddress(str(tmp_path / "s.sock")))
     ended = asyncio.Event()

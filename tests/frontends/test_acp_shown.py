@@ -9,14 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import acp_shapes
 from spindle.frontends.acp.commands import split
 from spindle.frontends.acp.diffs import diff_contents, read_text
+from spindle.frontends.acp.permissions import Asking
+from spindle.frontends.acp.prompts import input_of
+from spindle.frontends.acp.replay import replay
 from spindle.frontends.acp.tool_calls import MAX_OUTPUT, proposed_entries
 from spindle.frontends.acp.updates import Updates
 from spindle.frontends.custom_prompts import CustomPrompt
+from spindle.frontends.json_rpc import RpcError
 from spindle.patch.diff import unified_diff
 from spindle.protocol import events
 from spindle.protocol.events import Duration, ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
+from spindle.protocol.items import user_message
+from spindle.protocol.ops import UserInputAnswer
+from spindle.protocol.questions import RequestUserInput
+from spindle.thread.history import History
+from spindle.thread.reading import read_rollout
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "-", "+x", "\\ No newline", ""]), max_size=12)
 texts = st.builds(lambda parts, end: "\n".join(parts) + ("\n" if end and parts else ""), lines, st.booleans())
@@ -108,6 +120,87 @@ def test_output_grows_and_what_is_sent_of_it_stays_in_proportion() -> None:
     ]
     assert sent[0] == "x" * 250 and len(sent[-1]) >= MAX_OUTPUT
     assert sum(map(len, sent)) < 8 * 4000 * 250
+
+
+@pytest.mark.parametrize(
+    ("chosen", "answers"),
+    [
+        (["1", "denied"], {"q1": {"answers": ["Blue"]}}),
+        (["denied", "0"], {"q2": {"answers": ["Red"]}}),
+        (["denied", "denied"], None),
+        (["1", None], None),
+    ],
+)
+async def test_a_question_may_be_left_out(chosen: list[str | None], answers: dict[str, Any] | None) -> None:
+    options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
+    questions = [
+        {"id": name, "header": "Colour", "question": "Which one?", "options": options} for name in ("q1", "q2")
+    ]
+    left = list(chosen)
+
+    class Peer:
+        async def request(self, method: str, params: Any) -> Any:
+            option = left.pop(0)
+            outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
+            return {"outcome": outcome}
+
+    peer: Any = Peer()
+    asked = RequestUserInput(call_id="c1", turn_id="t", questions=questions)
+    answer = await Asking(peer, "s", lambda call_id: [], has_forms=False).ask(asked)
+    assert answer.op == UserInputAnswer(id="c1", response={} if answers is None else {"answers": answers})
+
+
+@pytest.mark.parametrize(("data", "kind"), [("not base64!", "image/png"), ("", "image/png"), ("aGk=", "text/html")])
+def test_a_picture_that_is_none_is_refused_before_a_server_refuses_the_thread(data: str, kind: str) -> None:
+    with pytest.raises(RpcError, match="an image needs"):
+        input_of([{"type": "image", "data": data, "mimeType": kind}])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        (["look at ", "@/a.py", "please"], "look at /a.py please"),
+        (["look at", "@/a.py", ", please"], "look at /a.py, please"),
+        (["/review", "the tests"], "/review\nthe tests"),
+        (["one\n", "two"], "one\ntwo"),
+        (["@/a.py", "@/b.py"], "/a.py /b.py"),
+    ],
+)
+def test_the_parts_of_a_prompt_do_not_run_into_each_other(blocks: list[str], text: str) -> None:
+    parts = [
+        {"type": "resource_link", "uri": f"file://{block[1:]}"} if block[0] == "@" else {"type": "text", "text": block}
+        for block in blocks
+    ]
+    assert input_of(parts) == (text, [])
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*/*.jsonl")), ids=lambda file: file.stem)
+def test_every_record_is_shown_in_the_words_of_the_protocol(file: Path) -> None:
+    updates = list(replay(read_rollout(str(file)).records, "/work", {}))
+    assert updates
+    for update in updates:
+        acp_shapes.check({"method": "session/update", "params": {"sessionId": "s", "update": update}}, None)
+    begun = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"]
+    ended = [update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call_update"]
+    assert begun == ended
+
+
+def test_a_command_that_the_person_ran_is_shown_too() -> None:
+    history = History()
+    told = "<command>\ncat f\n</command>\n<result>\nExit code: 1\nDuration: 0.1 seconds\nOutput:\nno f\n</result>"
+    history.append_item(user_message(f"<user_shell_command>\n{told}\n</user_shell_command>"))
+    begun, ended = replay(history.records, "/work", {})
+    assert (begun["title"], begun["kind"], ended["status"]) == ("cat f", "execute", "failed")
+    assert ended["content"][0]["content"]["text"] == "no f"
+
+
+def test_what_another_program_recorded_as_events_is_shown_like_a_call() -> None:
+    updates = list(replay(read_rollout(str(FIXTURES / "rollouts" / "codex-0.166.0.jsonl")).records, "/work", {}))
+    reading, patch, failing = (update for update in updates if update["sessionUpdate"] == "tool_call")
+    assert (reading["kind"], reading["locations"]) == ("read", [{"path": "/home/dev/project/notes.txt"}])
+    (added,) = patch["content"]
+    assert (added["path"], added["oldText"], added["newText"]) == ("/home/dev/project/added.txt", None, "hello\n")
+    assert failing["kind"] == "execute" and updates[-2]["status"] == "failed"
 
 
 def test_a_plan_that_is_proposed_is_shown_by_its_points() -> None:

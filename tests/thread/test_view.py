@@ -143,6 +143,23 @@ def test_a_plan_is_replayed_and_hides_the_message_that_held_it() -> None:
     assert view.initial_messages(history.records)[1:] == [plan]
 
 
+@pytest.mark.parametrize(
+    ("texts", "preview"),
+    [
+        (["<image>", "</image>", "look at this"], "look at this"),
+        (["<image name=[Image #1]>", "</image>", "what is <image> here?"], "what is <image> here?"),
+        (["<image>", "</image>"], "[Image]"),
+    ],
+)
+def test_what_stands_around_a_picture_for_the_model_is_nobodys_words(texts: list[str], preview: str) -> None:
+    history = History()
+    opening, *rest = ({"type": "input_text", "text": text} for text in texts)
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+    history.append_item({"type": "message", "role": "user", "content": [opening, picture, *rest]})
+    assert view.preview(history.records) == preview
+    assert view.initial_messages(history.records)[0]["message"] == preview
+
+
 def test_a_thread_without_a_message_of_a_person_has_no_preview() -> None:
     history = History()
     history.append_item(user_message("<environment_context></environment_context>"))

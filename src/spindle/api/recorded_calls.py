@@ -8,6 +8,7 @@ from typing import Any
 from spindle.api.functions import BUILT_IN
 from spindle.context.calls import (
     arguments_of,
+    body_of,
     command_of,
     exit_code_of,
     has_patched,
@@ -35,7 +36,7 @@ def call_item(shown: dict[str, Any], cwd: str) -> dict[str, Any] | None:
         return {
             "type": "command_execution",
             "command": command[0],
-            "aggregated_output": text.partition("Output:\n")[2] or text,
+            "aggregated_output": body_of(text),
             "exit_code": code,
             "status": "in_progress" if output is None else "completed" if code in (0, None) else "failed",
         }

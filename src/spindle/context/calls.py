@@ -28,6 +28,9 @@ _WORD = r"""\s*(?:'([^']*)'|"([^"$`\\]*)"|([^\s'"$`\\|&;<>(){}*?\[\]~#!]+))(?=\s
 _SPECIAL = r"[^\w ./,:=@%+-]"
 _NOT_AS_IT_IS = ("truncated…", "[secret: ", "\ufffd")
 """What stands for something that was cut, masked, or no text."""
+_USER_COMMAND = r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>"
+_MAX_HEAD = 400
+"""So long at most is what stands before the output of a command: how it ended, how long it took."""
 _EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d+)\n"
 _PATCH_FILE = r"(?m)^\*\*\* (Add File|Delete File|Update File|Move to): (.+?)\s*$"
 _CHANGES: dict[str, Literal["added", "changed", "deleted"]] = {
@@ -122,9 +125,21 @@ def command_of(call: Item) -> tuple[str, str] | None:
     return None if script is None else (script, folder if isinstance(folder, str) else "")
 
 
+def user_command_of(text: str) -> tuple[str, str] | None:
+    """A command that the person ran and what came of it, as the model was told; None for any other text."""
+    found = re.search(_USER_COMMAND, text, re.DOTALL)
+    return None if found is None else (found[1], found[2])
+
+
+def body_of(text: str) -> str:
+    """What a command printed, be it nothing, without the head that the model was shown before it."""
+    head, found, body = text.partition("Output:\n")
+    return body if found and len(head) < _MAX_HEAD else text
+
+
 def exit_code_of(text: str) -> int | None:
     """The exit status that the output of a command states in its head; None while it still runs."""
-    head = text[:400].partition("Output:\n")[0]
+    head = text[:_MAX_HEAD].partition("Output:\n")[0]
     if found := re.search(_EXIT_CODE, head):
         return int(found[1])
     if text.startswith('{"output":'):
@@ -224,7 +239,7 @@ def _printed(text: str) -> str | None:
             return None
         return given if isinstance(given, str) else None
     head, found, body = text.partition("Output:\n")
-    return body if found and len(head) < 400 and "Total output lines:" not in head else None
+    return body if found and len(head) < _MAX_HEAD and "Total output lines:" not in head else None
 
 
 # ---- commands that show a file -----------------------------------------------------------------------

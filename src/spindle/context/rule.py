@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.context.calls import FileRead, Pair, find_pairs, has_patched, output_text, patched_files, read_of
+from spindle.context.calls import FileRead, Pair, body_of, find_pairs, has_patched, output_text, patched_files, read_of
 from spindle.context.tokens import estimate_tokens
 from spindle.errors import ConfigError
 from spindle.protocol.items import Item, is_external, is_output, is_user_input
@@ -346,7 +346,7 @@ def _redundant_reads(
             if has_patched(output):
                 later.note_patch(changed.path for changed in patched_files(call, cwd))
             continue
-        text = _shown(output_text(output))
+        text = body_of(output_text(output))
         if duplicates and (read.path, text) in later.texts:
             found.append((pair.output, _READ_AGAIN))
         elif superseded and later.supersedes(read):
@@ -377,12 +377,6 @@ class _Later:
 
     def supersedes(self, read: FileRead) -> bool:
         return read.path in self._read_after_patch or read in self._lines or FileRead(read.path, 1, None) in self._lines
-
-
-def _shown(text: str) -> str:
-    """What a command printed, without the head that differs from run to run."""
-    head, found, body = text.partition("Output:\n")
-    return body if found and len(head) < 400 else text
 
 
 # ---- small things ------------------------------------------------------------------------------------

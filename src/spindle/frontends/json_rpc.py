@@ -58,9 +58,10 @@ class Response(msgspec.Struct, frozen=True):
 class BadFrame(SpindleError):
     """A line that is no message. `id` is the caller's, where one could be read."""
 
-    def __init__(self, message: str, id: RequestId | float | None = None) -> None:
+    def __init__(self, message: str, id: RequestId | float | None = None, code: int = INVALID_REQUEST) -> None:
         super().__init__(message)
         self.id = id
+        self.code = code
 
 
 def read_frame(line: bytes) -> Request | Notification | Response:
@@ -68,7 +69,7 @@ def read_frame(line: bytes) -> Request | Notification | Response:
     try:
         value = decode_foreign(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadFrame(f"not JSON: {error}", peek_id(line)) from error
+        raise BadFrame(f"not JSON: {error}", peek_id(line), PARSE_ERROR) from error
     if not isinstance(value, dict):
         raise BadFrame("a message is a JSON object")
     given = value.get("id")

@@ -36,9 +36,10 @@ def form_of(questions: list[Question]) -> dict[str, Any]:
     return {"type": "object", "properties": {question.id: _field(question) for question in questions}}
 
 
-def answers_in(content: dict[str, Any]) -> dict[str, list[str]]:
+def answers_in(content: dict[str, Any], questions: list[Question]) -> dict[str, list[str]]:
     """What was filled in, by question."""
-    return {name: [value] for name, value in content.items() if isinstance(value, str)}
+    said = {question.id: content.get(question.id) for question in questions}
+    return {name: [value] for name, value in said.items() if isinstance(value, str)}
 
 
 def _field(question: Question) -> dict[str, Any]:

@@ -88,10 +88,9 @@ class RpcPeer:
         try:
             message = json_rpc.read_frame(line)
         except BadFrame as error:
-            if error.id is not None:
-                self._refuse(error.id, RpcError(str(error)))
-            else:
-                self.complain(str(error))
+            self.complain(str(error))
+            if error.id is not None:  # whoever waits for an answer to it shall not wait for ever
+                self._refuse(error.id, RpcError(str(error), error.code))
             return
         match message:
             case Response():
@@ -99,6 +98,8 @@ class RpcPeer:
             case Notification():
                 try:
                     self.handler.hear(message)
+                except RpcError as error:
+                    self.complain(f"{message.method}: {error}")
                 except Exception as error:  # our bug: the notification is lost, the server lives on
                     self.complain(f"{message.method}: internal error: {type(error).__name__}: {error}")
             case Request(id=request_id) if len(self._answering) >= MAX_REQUESTS:

@@ -14,6 +14,8 @@ from spindle.frontends.stdio import LineTooLong
 MAX_LINE_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 16
 _LINGER_S = 1.0
+PATIENCE_S = 10.0
+"""How long a client may take to read what it is told last."""
 
 
 class EndableReader(asyncio.StreamReader):
@@ -106,6 +108,15 @@ class SocketPeer:
         except (OSError, TimeoutError, RuntimeError):
             pass
         self.abort()
+
+    async def turn_away(self, line: bytes) -> None:
+        """Say one last thing and close; a client that does not read it is not waited for."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.write(line)
+            await self.close()
+        except (ConnectionError, TimeoutError):
+            self.abort()
 
     def abort(self) -> None:
         """Close it at once, whatever is still to be read."""

@@ -9,6 +9,7 @@ from spindle.errors import SpindleError
 from spindle.policy.ownership import is_own
 
 _TOKEN_MIN = 16
+_TOKEN_MAX = 4096
 
 
 def read_token(path: str) -> str:
@@ -42,7 +43,12 @@ def _stored_token(path: str) -> str:
                 raise SpindleError(
                     f"others can read the token file {path}; `chmod 600` it, or name a new one"
                 ) from None
-            return file.read(4096).strip()
+            token = file.read(_TOKEN_MAX + 1)
+            if len(token) > _TOKEN_MAX:
+                raise SpindleError(
+                    f"the token file {path} holds more than {_TOKEN_MAX} characters; name another"
+                ) from None
+            return token.strip()
     token = os.urandom(32).hex()  # a key, not an id: it must come from the kernel
     with open(fd, "w", encoding="utf-8") as file:
         file.write(token + "\n")

@@ -7,6 +7,7 @@ that were rolled back are not shown; what a compaction replaced is, since it did
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ _PASSED_ON = frozenset(
 
 
 _LOCAL_IMAGES = ("local_image", "localImage")
+_MARK_OF_PICTURE = re.compile(r"<image( .*)?>|</image>")
+_PICTURE = "[Image]"
+"""What stands for a message of pictures alone."""
 _ENTERED_REVIEW, _GOAL, _HEAD = b'"entered_review_mode"', b'"thread_goal_updated"', 60
 
 
@@ -112,7 +116,7 @@ def user_text(record: Record) -> str | None:
     """What a person wrote, if this record is about that."""
     if record.kind == "response_item" and b'"user"' in record.raw:
         item = record.payload
-        return item_text(item) if is_user_input(item) else None
+        return _own_words(item) if is_user_input(item) else None
     if record.kind == "event_msg" and (b'"user_message"' in record.raw or b'"UserMessage"' in record.raw):
         event = record.payload
         if event.get("type") == "user_message":
@@ -121,6 +125,16 @@ def user_text(record: Record) -> str | None:
             if shown.events[0]["type"] == "user_message":
                 return shown.events[0]["message"]
     return None
+
+
+def _own_words(item: dict[str, Any]) -> str:
+    """What a person wrote in a message, without the marks that stand around its pictures for the model."""
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if not any(part.get("type") == "input_image" for part in parts):
+        return item_text(item)
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return "".join(text for text in texts if not _MARK_OF_PICTURE.fullmatch(text)) or _PICTURE
 
 
 def spoken_texts(records: Iterable[Record]) -> list[str]:
@@ -185,12 +199,15 @@ def _all_shown(records: list[Record], *, with_calls: bool = False) -> list[_Show
     marks: dict[str, tuple[list[_Shown], int]] = {}
     for segment in _segments(records):
         from_items = _kinds_without_events(segment)
-        has_calls = with_calls and not any(sign in record.raw for record in segment for sign in _SIGNS_OF_CALLS)
+        has_calls = with_calls and not _says(segment, _SIGNS_OF_CALLS)
+        has_searches = with_calls and not _says(segment, _SIGNS_OF_SEARCHES)
         for record in segment:
             if record.kind == "response_item":
                 shown += _from_item(record, from_items)
                 if has_calls:
                     shown += _from_call(record, calls)
+                if has_searches and b'"web_search_call"' in record.raw:
+                    shown += _from_search(record)
                 continue
             if record.kind not in ("event_msg", "compacted", "spindle_bookmark"):
                 continue
@@ -246,6 +263,12 @@ _SIGNS_OF_CALLS = (
     b'"type":"exec_command_end"',
     b'"type":"patch_apply_end"',
 )
+_SIGNS_OF_SEARCHES = (b'"type":"WebSearch"', b'"type":"web_search_end"')
+
+
+def _says(segment: list[Record], signs: tuple[bytes, ...]) -> bool:
+    """Does an event of the segment tell of such a thing?"""
+    return any(sign in record.raw for record in segment if record.kind == "event_msg" for sign in signs)
 
 
 def _without_last_turns(shown: list[_Shown], num_turns: Any) -> list[_Shown]:
@@ -276,10 +299,16 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
     role = item.get("role")
     if item.get("type") != "message" or not isinstance(role, str) or role not in wanted:
         return []
-    text = item_text(item)
     if role == "user":
-        said = {"type": "user_message", "message": text, "images": [], "local_images": [], "text_elements": []}
+        said = {
+            "type": "user_message",
+            "message": _own_words(item),
+            "images": [],
+            "local_images": [],
+            "text_elements": [],
+        }
         return [_user(said, None, record.timestamp)] if is_user_input(item) else []
+    text = item_text(item)
     return [_agent(text, item.get("id"), record.timestamp)] if text else []
 
 
@@ -294,6 +323,18 @@ def _from_call(record: Record, calls: dict[str, dict[str, Any]]) -> list[_Shown]
     elif item.get("role") == "user" and (text := item_text(item)).startswith("<user_shell_command>"):
         return [_Shown([{"type": "user_command"}], {"type": "UserCommand", "text": text}, record.timestamp)]
     return []
+
+
+def _from_search(record: Record) -> list[_Shown]:
+    """A search that the server made, of which no event tells."""
+    item = record.payload
+    if item.get("type") != "web_search_call":
+        return []
+    action = item.get("action")
+    about = action if isinstance(action, dict) else {}
+    query = str(about.get("query") or about.get("url") or "")
+    search = {"type": "WebSearch", "id": item.get("id"), "query": query, "action": about}
+    return _from_thread_item(search, {}, record.timestamp)
 
 
 def _translate(event: Event, timestamp: str = "") -> list[_Shown]:

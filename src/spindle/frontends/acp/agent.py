@@ -8,13 +8,17 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from spindle import __version__
 from spindle.api.door import SessionRequest, open_thread
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.errors import ModelError, ThreadError, ThreadNotFound
 from spindle.frontends.acp.files import ClientFiles
+from spindle.frontends.acp.modes import with_folders
 from spindle.frontends.acp.params import (
+    CancelParams,
     InitializeParams,
     ListParams,
     ModeParams,
@@ -27,7 +31,7 @@ from spindle.frontends.acp.params import (
 )
 from spindle.frontends.acp.prompts import input_of
 from spindle.frontends.acp.session import AcpSession
-from spindle.frontends.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Notification, Request, RpcError
+from spindle.frontends.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Notification, Request, RequestId, RpcError
 from spindle.frontends.launch import config_from, flags_from
 from spindle.frontends.options import Parsed
 from spindle.frontends.recorded_settings import recorded_config
@@ -60,6 +64,8 @@ class Agent:
         self._store = ThreadStore(config.home, self._clock)
         self._client = InitializeParams()
         self._sessions: dict[str, AcpSession] = {}
+        self._prompts: dict[RequestId, str] = {}
+        """The sessions of the prompts that run, by the ids of their requests."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._telling: set[asyncio.Task[None]] = set()
         self._methods: dict[str, Callable[[Any], Awaitable[dict[str, Any]]]] = {
@@ -81,13 +87,24 @@ class Agent:
         method = self._methods.get(request.method)
         if method is None:
             raise RpcError(f"there is no method {request.method[:100]!r} here", UNKNOWN_METHOD)
-        return await method(request.params)
+        if request.method != "session/prompt":
+            return await method(request.params)
+        self._prompts[request.id] = read(request.params, PromptParams).session_id
+        try:
+            return await method(request.params)
+        finally:
+            self._prompts.pop(request.id, None)
 
     def hear(self, note: Notification) -> None:
-        if note.method == "session/cancel":
-            session = self._sessions.get(read(note.params, SessionParams).session_id)
-            if session is not None:
-                session.cancel()
+        match note.method:
+            case "session/cancel":
+                session_id = read(note.params, SessionParams).session_id
+            case "$/cancel_request":
+                session_id = self._prompts.get(read(note.params, CancelParams).request_id, "")
+            case _:
+                return
+        if (session := self._sessions.get(session_id)) is not None:
+            session.cancel()
 
     async def close(self) -> None:
         sessions, self._sessions = list(self._sessions.values()), {}
@@ -161,6 +178,7 @@ class Agent:
         params.check()
         async with self._lock(params.session_id):
             if (session := self._sessions.get(params.session_id)) is not None:
+                await session.take_folders(self._config_for(params, session.live.settings.cwd).workspace_write)
                 self._announce(session)
                 return session
             ref = self._find(params.session_id)
@@ -185,9 +203,11 @@ class Agent:
 
     def _recorded_config(self, params: OpenRecordedParams, ref: ThreadRef) -> Config:
         data = self._store.read(ref)
-        return recorded_config(
+        config = recorded_config(
             data, self._config, self._clock, lambda cwd: self._config_for(params, cwd), cwd=params.cwd
         )
+        # The editor names the folders anew each time; those of the last time count no more.
+        return msgspec.structs.replace(config, sandbox=with_folders(config.sandbox, config.workspace_write))
 
     async def _open(self, params: OpenParams, config: Config, **more: Any) -> AcpSession:
         client = self._client.client_capabilities
@@ -268,6 +288,7 @@ class Agent:
 
     async def _list(self, raw: Any) -> dict[str, Any]:
         params = read(raw, ListParams)
+        params.check()
         cwds = [os.path.realpath(params.cwd)] if params.cwd is not None else None
         which = ThreadFilter(cwds=cwds, subagents=False)
         try:

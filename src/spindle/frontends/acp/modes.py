@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from spindle.config.schema import Config
 from spindle.frontends.json_rpc import INVALID_PARAMS, RpcError
 from spindle.protocol.ops import OverrideTurnContext
-from spindle.protocol.settings import ThreadSettings, approval_to_wire
+from spindle.protocol.settings import SandboxPolicy, ThreadSettings, approval_to_wire
 
 
 class Mode(NamedTuple):
@@ -51,6 +53,13 @@ def state(settings: ThreadSettings, config: Config) -> dict[str, Any]:
     listed = [mode for mode in MODES if mode in offered(config) or mode.id == here]
     shown = [{"id": mode.id, "name": mode.name, "description": mode.description} for mode in listed]
     return {"currentModeId": here, "availableModes": shown}
+
+
+def with_folders(sandbox: SandboxPolicy, configured: SandboxPolicy) -> SandboxPolicy:
+    """The same rights, in the folders that are configured now; only the mode for work in folders has any."""
+    if sandbox.mode != "workspace-write" or sandbox.permissions is not None:
+        return sandbox
+    return msgspec.structs.replace(sandbox, writable_roots=configured.writable_roots)
 
 
 def change(mode_id: str, config: Config) -> OverrideTurnContext:

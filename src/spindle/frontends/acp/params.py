@@ -108,9 +108,19 @@ class SessionParams(Wire, frozen=True, kw_only=True):
     session_id: str
 
 
+class CancelParams(Wire, frozen=True, kw_only=True):
+    """`$/cancel_request`: nobody waits for a request any more. A prompt is stopped, everything else is done soon."""
+
+    request_id: str | int
+
+
 class ListParams(Wire, frozen=True, kw_only=True):
     cwd: str | None = None
     cursor: str | None = None
+
+    def check(self) -> None:
+        if self.cwd is not None and not os.path.isabs(self.cwd):
+            raise RpcError(f"cwd must be an absolute path, not {self.cwd!r}", INVALID_PARAMS)
 
 
 class PromptParams(SessionParams, frozen=True, kw_only=True):

@@ -105,25 +105,31 @@ class Asking:
         if self._has_forms:
             text = " ".join(question.question for question in questions)
             action, content = await self._form(text, form_of(questions), msg.call_id)
-            return answer_op(msg, answers_in(content) if action == "accept" else None)
+            return answer_op(msg, answers_in(content, questions) if action == "accept" else None)
         answers: dict[str, list[str]] = {}
         for question in questions:
             chosen = await self._pick(question, msg.call_id)
             if chosen is None:
                 return answer_op(msg, None)
-            answers[question.id] = [chosen]
-        return answer_op(msg, answers)
+            if chosen:
+                answers[question.id] = [chosen]
+        return answer_op(msg, answers or None)
 
     async def _pick(self, question: Question, call_id: str) -> str | None:
-        """One question with its options, put as a request for permission; None when there is no answer."""
+        """One question with its options, put as a request for permission.
+
+        "" when it was left out, None when no more are to be asked.
+        """
         options = [
             {"optionId": str(number), "name": option.label, "kind": "allow_once"}
             for number, option in enumerate(question.options)
         ]
         call = other_call(f"{call_id}-{question.id}", question.question, None, "pending")
         chosen = await self._choose(call, [*options, {**_NO, "name": "Skip"}]) if options else "denied"
+        if chosen == "cancelled":
+            return None
         is_known = chosen.isascii() and chosen.isdigit() and int(chosen) < len(options)
-        return question.options[int(chosen)].label if is_known else None
+        return question.options[int(chosen)].label if is_known else ""
 
     async def _server_question(self, msg: ElicitationRequest) -> Op:
         schema = msg.requested_schema or {"type": "object", "properties": {}}

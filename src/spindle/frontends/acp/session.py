@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.api.door import OpenThread
 from spindle.api.hearing import Hearing
 from spindle.config.schema import Config
@@ -25,6 +27,7 @@ from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
 from spindle.protocol.ops import Compact, OverrideTurnContext, UserTurn
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import SandboxPolicy
 from spindle.thread.entry import Record
 
 _TITLE = 80
@@ -100,10 +103,17 @@ class AcpSession:
 
     async def replay(self) -> None:
         """Show everything that was said and done so far."""
-        for update in replay(self.live.records, self.live.settings.cwd):
+        for update in replay(self.live.records, self.live.settings.cwd, self._updates.running):
             await self._tell(update)
 
     # ---- changing it ---------------------------------------------------------------------------
+
+    async def take_folders(self, configured: SandboxPolicy) -> None:
+        """It was opened once more, with other folders beside its own."""
+        self._config = msgspec.structs.replace(self._config, workspace_write=configured)
+        present = self.live.settings.sandbox
+        if (wanted := modes.with_folders(present, configured)) != present:
+            await self._override(OverrideTurnContext(sandbox_policy=wanted.to_wire()))
 
     async def set_mode(self, mode_id: str) -> None:
         await self._override(modes.change(mode_id, self._config))
@@ -131,12 +141,13 @@ class AcpSession:
             self.live.wake()
         except (ThreadError, OSError) as error:
             raise RpcError(f"{error}; load the session again to see what was done there", INTERNAL_ERROR) from error
-        before = self.live.usage
+        before, recorded = self.live.usage, len(self.live.records)
         try:
             end = await self._run(text, attached)
         finally:
             await self.live.rest()
-        reason = "refusal" if end.status == "completed" and _has_refused(self.live.records) else _stop_reason(end)
+        has_refused = end.status == "completed" and _has_refused(self.live.records[recorded:])
+        reason = "refusal" if has_refused else _stop_reason(end)
         return {"stopReason": reason, "usage": _used(before, self.live.usage)}
 
     async def _run(self, text: str, attached: list[dict[str, Any]]) -> TurnEnd:
@@ -144,7 +155,7 @@ class AcpSession:
         try:
             match name:
                 case "compact":
-                    return await self.driven.run(Compact(instructions=argument or None))
+                    return await self._compact(argument)
                 case "review":
                     return await self.driven.run(review_op(argument))
                 case "undo":
@@ -167,6 +178,10 @@ class AcpSession:
         except SpindleError as error:
             return await self._say(str(error))
         return await self.driven.run(UserTurn(items=items_of(text, attached)))
+
+    async def _compact(self, argument: str) -> TurnEnd:
+        end = await self.driven.run(Compact(instructions=argument or None))
+        return await self._say("The conversation was replaced by a summary.") if end.status == "completed" else end
 
     async def _undo(self) -> TurnEnd:
         msg = await self.driven.ask(op_for("undo"), "undo_completed")
@@ -229,7 +244,7 @@ class AcpSession:
 
 
 def _has_refused(records: Sequence[Record]) -> bool:
-    """Is the model's last message a refusal?"""
+    """Is the last message of the model, among these records, a refusal?"""
     for record in reversed(records):
         if record.kind == "response_item" and b'"assistant"' in record.raw:
             content = record.payload.get("content")

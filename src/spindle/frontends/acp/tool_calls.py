@@ -41,6 +41,13 @@ def script_of(command: Sequence[str]) -> str:
 def command_call(
     call_id: str, command: Sequence[str], cwd: str, parsed: Sequence[Mapping[str, Any]], status: str
 ) -> Update:
+    return script_call(call_id, script_of(command), {"command": list(command), "cwd": cwd}, parsed, status)
+
+
+def script_call(
+    call_id: str, script: str, raw: Mapping[str, Any], parsed: Sequence[Mapping[str, Any]], status: str
+) -> Update:
+    """A command by its script; `raw` is what was asked for, with the folder as `cwd`."""
     kinds = {entry.get("type") for entry in parsed}
     if kinds == {"read"}:
         kind = "read"
@@ -51,11 +58,11 @@ def command_call(
     paths = [entry.get("path") for entry in parsed if kind != "execute"]
     return {
         "toolCallId": call_id,
-        "title": title_of(script_of(command)) or "(an empty command)",
+        "title": title_of(script) or "(an empty command)",
         "kind": kind,
         "status": status,
-        "rawInput": {"command": list(command), "cwd": cwd},
-        "locations": [{"path": absolute(path, cwd)} for path in paths if isinstance(path, str) and path],
+        "rawInput": raw,
+        "locations": [{"path": absolute(path, raw["cwd"])} for path in paths if isinstance(path, str) and path],
     }
 
 
@@ -85,6 +92,11 @@ def other_call(call_id: str, title: str, raw: Any, status: str, kind: str = "oth
         "rawInput": raw,
         "locations": [],
     }
+
+
+def image_call(call_id: str, path: str, status: str) -> Update:
+    call = other_call(call_id, f"Look at {path}", {"path": path}, status, "read")
+    return {**call, "locations": [{"path": path}]}
 
 
 def absolute(path: str, cwd: str) -> str:

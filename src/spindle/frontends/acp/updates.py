@@ -15,6 +15,7 @@ from spindle.frontends.acp.tool_calls import (
     MAX_OUTPUT,
     Update,
     command_call,
+    image_call,
     other_call,
     output_content,
     patch_call,
@@ -179,8 +180,7 @@ class Updates:
                     *self._end(call_id, True, title=f"Searched the web: {query}", rawInput={"query": query}),
                 ]
             case events.ViewImageToolCall(call_id=call_id, path=path):
-                shown = other_call(call_id, f"Look at {path}", {"path": path}, "in_progress", "read")
-                return [*self._begin({**shown, "locations": [{"path": path}]}), *self._end(call_id, True)]
+                return [*self._begin(image_call(call_id, path, "in_progress")), *self._end(call_id, True)]
             case _ if str(msg.__struct_config__.tag).startswith("collab_"):
                 return self._of_agents(msg)
             case _:
@@ -197,6 +197,11 @@ class Updates:
             return begun
         said = [text_content(state["message"]) for state in item["agents_states"].values() if state["message"]]
         return [*begun, *self._end(item["id"], item["status"] == "completed", content=said)]
+
+    @property
+    def running(self) -> dict[str, str]:
+        """The calls that were begun and not ended, by their ids, with their status."""
+        return dict(self._open)
 
     def refused(self, call_id: str) -> list[Update]:
         """A person said no: the call is over, though nothing of it ever ran."""

@@ -107,7 +107,7 @@ class Connection:
             message = rpc.read_frame(line)
         except BadFrame as error:
             if error.id is not None:
-                self._refuse(error.id, RpcError(str(error)))
+                self.refuse(error.id, RpcError(str(error)))
             else:
                 # There is no id to answer under, and a client would not know what to do with an answer to nothing.
                 self.complain(str(error))
@@ -118,7 +118,7 @@ class Connection:
             case Notification():
                 pass  # `initialized`, and what newer clients may send
             case Request(id=request_id) if len(self._running) >= MAX_REQUESTS:
-                self._refuse(request_id, RpcError("too many requests at a time; retry later", rpc.OVERLOADED))
+                self.refuse(request_id, RpcError("too many requests at a time; retry later", rpc.OVERLOADED))
             case Request():
                 task = asyncio.ensure_future(self._answer(message))
                 self._running.add(task)
@@ -139,12 +139,12 @@ class Connection:
             if then is not None:
                 then()
         except RpcError as error:
-            self._refuse(request.id, error)
+            self.refuse(request.id, error)
         except (SpindleError, OSError) as error:
-            self._refuse(request.id, RpcError(reason_of(error)))
+            self.refuse(request.id, RpcError(reason_of(error)))
         except Exception as error:  # our bug: the request fails, the server lives on
             text = f"internal error: {type(error).__name__}: {error}"
-            self._refuse(request.id, RpcError(text, rpc.INTERNAL_ERROR))
+            self.refuse(request.id, RpcError(text, rpc.INTERNAL_ERROR))
 
     def _initialize(self, params: InitializeParams) -> InitializeResult:
         if self.client is not None:
@@ -179,7 +179,7 @@ class Connection:
     def _reply(self, request_id: RequestId, result: msgspec.Struct | dict[str, Any]) -> None:
         self.outbox.answer(rpc.frame({"id": request_id, "result": result}))
 
-    def _refuse(self, request_id: RequestId | float, error: RpcError) -> None:
+    def refuse(self, request_id: RequestId | float | None, error: RpcError) -> None:
         shown = {"code": error.code, "message": str(error)}
         if error.data is not None:
             shown["data"] = error.data

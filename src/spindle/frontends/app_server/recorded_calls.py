@@ -10,6 +10,7 @@ import msgspec
 
 from spindle.context.calls import (
     arguments_of,
+    body_of,
     command_of,
     exit_code_of,
     has_patched,
@@ -74,7 +75,7 @@ def _call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Thre
             cwd=locate(command[1], cwd) or cwd,
             command_actions=_actions(command[0]),
             status="completed" if output is not None and code in (0, None) else "failed",
-            aggregated_output=(text.partition("Output:\n")[2] or text) or None,
+            aggregated_output=body_of(text) or None,
             exit_code=code,
         )
     return _other_call(item_id, call, None if output is None else text)

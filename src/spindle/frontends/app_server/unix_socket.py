@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from spindle.config.schema import Config
+from spindle.frontends.app_server import rpc
 from spindle.frontends.app_server.connection import Connection
+from spindle.frontends.app_server.rpc import RpcError
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.options import Parsed
 from spindle.frontends.signals import Signals
 from spindle.frontends.socket_lines import SocketPeer
 from spindle.frontends.sockets import Listener, address_of, serve
 from spindle.frontends.stdio import LineTooLong
+from spindle.protocol.quote import readable
 
 MAX_CLIENTS = 64
 _LAST_WRITE_S = 1.0
@@ -36,9 +39,12 @@ async def _serve(config: Config, parsed: Parsed, listener: Listener) -> int:
     async def converse(peer: SocketPeer) -> None:
         if len(server.connections) < MAX_CLIENTS:
             await _converse(server, peer)
+        else:
+            busy = {"code": rpc.OVERLOADED, "message": f"busy: {MAX_CLIENTS} clients are connected already"}
+            await peer.turn_away(rpc.frame({"id": None, "error": busy}))
 
     ending = asyncio.ensure_future(end())
-    await serve(listener, converse, ended, f"app-server: listening on {listener.url}")
+    await serve(listener, converse, ended, f"app-server: listening on {readable(listener.url)}")
     await ending
     return 0
 
@@ -56,6 +62,7 @@ async def _converse(server: Server, peer: SocketPeer) -> None:
                 await connection.outbox.room()
         except LineTooLong as error:
             connection.complain(str(error))
+            connection.refuse(None, RpcError(str(error)))  # to no request: it could not be read
 
     connection = Connection(server, write)
     outbox = connection.outbox

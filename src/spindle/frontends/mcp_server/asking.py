@@ -79,7 +79,7 @@ def answer(asked: Elicitation, result: Any) -> Op:
     word = _WORDS.get(str(said.get("action")), "denied")
     match asked.question:
         case RequestUserInput() as msg:
-            return answer_op(msg, answers_in(content) if word == "approved" else None)
+            return answer_op(msg, answers_in(content, questions_of(msg)) if word == "approved" else None)
         case ElicitationRequest(kind="server_question") as msg:
             action = {"approved": "accept", "denied": "decline"}.get(word, "cancel")
             return ResolveElicitation(

@@ -26,6 +26,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     can_be_asked: bool
 
 
+def can_be_asked(capabilities: Any) -> bool:
+    """Does a client with these capabilities fill in forms? One that only opens addresses does not."""
+    asking = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
+    return isinstance(asking, dict) and ("form" in asking or "url" not in asking)
+
+
 def caller_of(params: dict[str, Any]) -> Caller | None:
     """None for a request of an earlier revision. Raises RpcError for a revision that is not spoken here."""
     meta = params.get("_meta")
@@ -36,7 +42,7 @@ def caller_of(params: dict[str, Any]) -> Caller | None:
         about = {"supported": [STATELESS], "requested": version}
         raise RpcError(f"revision {str(version)[:100]!r} is not spoken here", _UNSUPPORTED_VERSION, about)
     capabilities = meta.get(f"{_PREFIX}clientCapabilities") if isinstance(meta, dict) else None
-    return Caller(can_be_asked=isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict))
+    return Caller(can_be_asked=can_be_asked(capabilities))
 
 
 def discovery() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from spindle.frontends.mcp_server.revision import (
     SERVER_INFO,
     Caller,
     caller_of,
+    can_be_asked,
     completed,
     discovery,
     input_required,
@@ -99,7 +100,7 @@ class McpServer:
         wanted = params.get("protocolVersion")
         capabilities = params.get("capabilities")
         client = self._client
-        client.can_be_asked = isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
+        client.can_be_asked = can_be_asked(capabilities)
         return {
             "protocolVersion": wanted if wanted in KNOWN_VERSIONS else KNOWN_VERSIONS[-1],
             "capabilities": CAPABILITIES,
@@ -114,6 +115,8 @@ class McpServer:
 
     async def _call(self, request_id: RequestId, params: dict[str, Any], caller: Caller | None) -> Any:
         """Run a tool. Whatever goes wrong is a result too: the model of the client reads it and goes on."""
+        if request_id in self._calls:
+            raise RpcError("a call with this id runs already; every request needs an id of its own")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         state = params.get("requestState")

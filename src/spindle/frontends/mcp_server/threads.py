@@ -34,6 +34,8 @@ class McpThread:
         self.driven: DrivenThread
         self.call: ToolCall | None = None
         self.configured: SessionConfigured | None = None
+        self.is_free = asyncio.Event()
+        """No call works in it."""
 
     async def told(self, event: Event) -> None:
         if isinstance(event.msg, SessionConfigured):
@@ -69,6 +71,8 @@ class Threads:
         thread_id = ref.id if ref is not None else thread
         async with self._opening.setdefault(thread_id, asyncio.Lock()):
             found = self._open.get(thread_id)
+            if found is not None and found.call is not None and found.call.is_cancelled:
+                await found.is_free.wait()  # its turn is being stopped; nobody waits for it any more
             if found is not None and found.call is not None:
                 raise ThreadError("thread is busy: another call works in it; wait for its result, or cancel it")
             if found is not None:
@@ -108,7 +112,11 @@ class Threads:
             return thread.driven.id, await thread.driven.run(UserTurn(items=[{"type": "text", "text": prompt}]))
         finally:
             thread.call = None
-            await self._rest(thread)
+            try:
+                await self._rest(thread)
+            finally:
+                if thread.call is None:
+                    thread.is_free.set()
 
     # ---- opening -------------------------------------------------------------------------------
 
@@ -155,6 +163,7 @@ class Threads:
     def _use(self, thread: McpThread, call: ToolCall) -> None:
         self._open[thread.driven.id] = self._open.pop(thread.driven.id)
         thread.call = call
+        thread.is_free.clear()
         call.attach(thread.driven)
 
     async def _rest(self, thread: McpThread) -> None:

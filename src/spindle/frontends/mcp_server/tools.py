@@ -112,7 +112,8 @@ def read_arguments(tool: str, given: Any, kind: type[Arguments]) -> Arguments:
     try:
         read = msgspec.convert({name: value for name, value in arguments.items() if value is not None}, kind)
     except msgspec.ValidationError as error:
-        raise SpindleError(f"{tool}: {error}") from error
+        reason = str(error).replace("Object missing required field", "the call lacks")
+        raise SpindleError(f"{tool}: {reason}") from error
     if not read.prompt.strip():
         raise SpindleError(f"{tool}: the prompt is empty")
     if isinstance(read, NewArguments) and read.sandbox not in (None, *SANDBOX_MODES):

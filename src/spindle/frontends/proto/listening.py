@@ -21,7 +21,7 @@ from spindle.frontends.page_file import check_named
 from spindle.frontends.proto.command import make_engine, take_line
 from spindle.frontends.proto.engine import Engine
 from spindle.frontends.signals import Signals
-from spindle.frontends.socket_lines import SocketPeer
+from spindle.frontends.socket_lines import PATIENCE_S, SocketPeer
 from spindle.frontends.sockets import Listener, TcpAddress, address_of, serve
 from spindle.frontends.standard_streams import LAST_WRITE_S
 from spindle.frontends.stdio import Complaints, LineTooLong
@@ -29,6 +29,7 @@ from spindle.frontends.token_file import read_token
 from spindle.protocol.events import Event, encode_event
 from spindle.protocol.items import decode_foreign, encode_json
 from spindle.protocol.ops import Shutdown, Submission
+from spindle.protocol.quote import readable
 
 MAX_CONNECTIONS = 64
 MAX_BACKLOG_BYTES = 64 << 20
@@ -38,8 +39,6 @@ _TOKEN_LINE = 1 << 16
 _MAX_WAITING = 64
 """So many may be at the door without having said the token; then the one who waits longest is turned away."""
 _GRACE_S = 0.1
-_PATIENCE_S = 10.0
-"""How long a client may take to read what it is told last."""
 
 
 def run(parsed: Parsed, listen: str) -> int:
@@ -57,7 +56,7 @@ def run(parsed: Parsed, listen: str) -> int:
     listener = Listener(address)
     is_open = isinstance(address, TcpAddress) and not address.is_loopback
     warning = " (nothing is encrypted: whoever is on the way can read and change everything)" if is_open else ""
-    return asyncio.run(_serve(listener, door, f"proto: listening on {listener.url}{warning}"))
+    return asyncio.run(_serve(listener, door, f"proto: listening on {readable(listener.url)}{warning}"))
 
 
 async def _serve(listener: Listener, door: Door, greeting: str) -> int:
@@ -168,7 +167,7 @@ class Door:
             if events.is_too_long:
                 self._complaints.say(f"a client was dropped: it left {MAX_BACKLOG_BYTES >> 20} MiB unread")
             else:
-                await asyncio.wait([writer], timeout=LAST_WRITE_S if peer.is_over.is_set() else _PATIENCE_S)
+                await asyncio.wait([writer], timeout=LAST_WRITE_S if peer.is_over.is_set() else PATIENCE_S)
                 await peer.close()
         finally:
             for task in (*tasks, over):
@@ -216,9 +215,4 @@ async def _write_events(events: Subscription, peer: SocketPeer) -> None:
 
 
 async def _turn_away(peer: SocketPeer, reason: str) -> None:
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            await peer.write(encode_json({"id": "", "msg": {"type": "error", "message": reason}}) + b"\n")
-        await peer.close()
-    except (ConnectionError, TimeoutError):
-        peer.abort()
+    await peer.turn_away(encode_json({"id": "", "msg": {"type": "error", "message": reason}}) + b"\n")

@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from spindle.context.calls import arguments_of, command_of, exit_code_of, locate, output_text, tool_of
+from spindle.context.calls import (
+    arguments_of,
+    body_of,
+    command_of,
+    exit_code_of,
+    locate,
+    output_text,
+    tool_of,
+    user_command_of,
+)
 from spindle.errors import PatchError
 from spindle.frontends.tui.cells.cell import Cell
 from spindle.frontends.tui.cells.commands import NEVER_RAN
@@ -30,7 +39,6 @@ _KNOWN: dict[str, type[Msg]] = {
 }
 _WALL_TIME = re.compile(r"(?:Wall time: |Duration: )([\d.]+) seconds")
 _SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
-_USERS = re.compile(r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>", re.DOTALL)
 
 
 def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg | Cell]:
@@ -107,7 +115,7 @@ def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> I
 
         _, server, tool = [*name.split("__", 2), ""][:3]
         called = {"server": server, "tool": tool, "arguments": arguments}
-        answer = {"content": [{"type": "text", "text": _body(text)}]}
+        answer = {"content": [{"type": "text", "text": body_of(text)}]}
         yield McpToolCallEnd(call_id="", invocation=called, duration=_duration(text), result={"Ok": answer})
 
 
@@ -140,9 +148,10 @@ def _of_command(script: str, folder: str, text: str, *, is_over: bool, cwd: str)
 
 
 def _of_user_command(text: str, cwd: str) -> Iterator[Msg]:
-    if (found := _USERS.search(text)) is not None:
-        yield _begun(found[1], cwd, source="user_shell")
-        yield _ended(found[1], cwd, exit_code_of(found[2]) or 0, found[2], source="user_shell")
+    if (found := user_command_of(text)) is not None:
+        script, result = found
+        yield _begun(script, cwd, source="user_shell")
+        yield _ended(script, cwd, exit_code_of(result) or 0, result, source="user_shell")
 
 
 def _begun(script: str, cwd: str, *, source: str = "agent", process_id: str | None = None) -> Msg:
@@ -153,7 +162,7 @@ def _begun(script: str, cwd: str, *, source: str = "agent", process_id: str | No
 
 
 def _ended(script: str, cwd: str, code: int, text: str, *, source: str = "agent") -> Msg:
-    output = _body(text)
+    output = body_of(text)
     call = {"call_id": script, "turn_id": "", "source": source}
     said = {"stdout": output, "aggregated_output": output, "formatted_output": output}
     return v1.ExecCommandEnd(
@@ -165,10 +174,6 @@ def _ended(script: str, cwd: str, code: int, text: str, *, source: str = "agent"
         **call,
         **said,
     )
-
-
-def _body(text: str) -> str:
-    return text.partition("Output:\n")[2] if "Output:\n" in text[:600] else text
 
 
 def _duration(text: str) -> Duration:
@@ -200,7 +205,7 @@ def _of_patch(patch: str, text: str, *, is_over: bool, cwd: str) -> Iterator[Msg
     except PatchError:
         changes = {}
     is_ok = is_over and "Success. Updated the following files:" in text
-    error = "" if is_ok else _body(text) or "it was not finished"
+    error = "" if is_ok else body_of(text) or "it was not finished"
     yield v1.PatchApplyEnd(call_id="", turn_id="", stdout="", stderr=error, success=is_ok, changes=changes)
 
 
