@@ -418,3 +418,14 @@ def _until_asked(server: FakeServer) -> None:
     while not server.requests:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_picture_without_words_is_read_as_it_was_sent(client: Client) -> None:
+    thread_id = client.start_thread()
+    picture = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
+    since = len(client.seen)
+    client.result("turn/start", {"threadId": thread_id, "input": [picture]})
+    told = client.note("item/completed", lambda params: params["item"]["type"] == "userMessage")["item"]
+    client.note("turn/completed", since=since)
+    (read,) = client.result("thread/read", {"threadId": thread_id, "includeTurns": True})["thread"]["turns"]
+    assert read["items"][0]["content"] == told["content"] and told["content"][0]["url"] == picture["url"]

@@ -388,7 +388,9 @@ def _user(
         "local_images": local_images,
         "text_elements": elements,
     }
-    content: list[dict[str, Any]] = [{"type": "text", "text": text, "text_elements": elements}]
+    # An input of pictures alone has no words; one without anything is shown as what it was, an empty text.
+    has_text = bool(text) or not (images or local_images)
+    content: list[dict[str, Any]] = [{"type": "text", "text": text, "text_elements": elements}] if has_text else []
     content += [{"type": "image", "image_url": url} for url in images]
     content += [{"type": "local_image", "path": path} for path in local_images]
     return _Shown([event], {"type": "UserMessage", "id": item_id, "content": content}, timestamp)
