@@ -139,3 +139,8 @@ def test_a_command_that_does_not_read_holds_nobody_up(client: Client, server: Fa
     client.result("command/exec/terminate", {"processId": "p"})
     assert client.answer_to(running)["result"]["exitCode"] in (137, 143)
     assert "not taken" in client.answer_to(big)["error"]["message"] and WAIT_S
+
+
+def test_a_folder_that_is_not_there_is_named(client: Client) -> None:
+    said = client.error("command/exec", {"command": ["pwd"], "cwd": "/no/such/folder"})["message"]
+    assert said == "cwd '/no/such/folder' is not a folder"

@@ -32,6 +32,30 @@ def test_files_are_written_read_copied_and_removed(client: Client, tmp_path: Pat
     assert client.result("fs/remove", {"path": str(tmp_path / "a")}) == {}
 
 
+def test_a_file_copied_onto_itself_stays_as_it_is(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("words")
+    (tmp_path / "same").symlink_to(tmp_path)
+    for target in ("x", "same/x"):
+        onto_itself = {"sourcePath": str(tmp_path / "x"), "destinationPath": str(tmp_path / target)}
+        assert client.result("fs/copy", onto_itself) == {}
+    assert (tmp_path / "x").read_text() == "words"
+
+
+def test_a_folder_that_cannot_be_copied_whole_says_how_much_is_missing(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "pipe")
+    (tmp_path / "a" / "x").write_text("words")
+    whole = {"sourcePath": str(tmp_path / "a"), "destinationPath": str(tmp_path / "b"), "recursive": True}
+    said = client.error("fs/copy", whole)["message"]
+    assert said == f"cannot copy {tmp_path}/a: 1 entry could not be copied, {tmp_path}/a/pipe first"
+    assert (tmp_path / "b" / "x").read_text() == "words"
+
+
+def test_a_path_that_is_refused_is_named_once(client: Client) -> None:
+    said = client.error("fs/readFile", {"path": "/no/such/file"})["message"]
+    assert said == "cannot read /no/such/file: No such file or directory"
+
+
 def test_metadata_tells_kinds_and_times(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("x")

@@ -124,3 +124,19 @@ def test_after_a_failed_turn_it_waits_to_be_started(client: Client, server: Fake
     assert completed(client, 3) == ["failed", "completed", "completed"]
     assert asked(server)[-2:] == ["two", "one"]
     assert client.error("thread/queue/start", {"threadId": thread_id})["message"] == "queue is empty"
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("list", {}),
+        ("update", {"queuedSubmissionId": "q", "input": text("words")}),
+        ("delete", {"queuedSubmissionId": "q"}),
+        ("reorder", {"queuedSubmissionIds": []}),
+        ("start", {}),
+    ],
+)
+def test_a_thread_that_does_not_exist_has_no_queue(client: Client, method: str, more: dict[str, Any]) -> None:
+    nobody = "00000000-0000-7000-8000-000000000000"
+    error = client.error(f"thread/queue/{method}", {"threadId": nobody, **more})
+    assert error["message"] == f"no rollout found for thread id {nobody}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from app_server.client import Client, methods
 from app_server.conftest import Start
 from fake_server import FakeServer, message, turn
@@ -203,10 +205,61 @@ def test_names_archives_and_the_end_of_a_thread(client: Client) -> None:
     back = client.result("thread/unarchive", {"threadId": thread_id})["thread"]
     assert back["status"] == {"type": "notLoaded"} and back["preview"] == "words"
     assert client.note("thread/unarchived") == {"threadId": thread_id}
+    assert client.error("thread/unarchive", {"threadId": thread_id})["message"] == (
+        f"no archived rollout found for thread id {thread_id}"
+    )
     assert client.result("thread/unsubscribe", {"threadId": thread_id}) == {"status": "notLoaded"}
     assert client.result("thread/delete", {"threadId": thread_id}) == {}
     assert client.note("thread/deleted") == {"threadId": thread_id}
     assert client.error("thread/read", {"threadId": thread_id})["message"].startswith("no rollout found")
+
+
+@pytest.mark.parametrize(("method", "note"), [("archive", "archived"), ("delete", "deleted")])
+def test_a_thread_in_which_nothing_was_said_can_be_put_away(client: Client, method: str, note: str) -> None:
+    thread_id = client.start_thread()
+    assert client.result(f"thread/{method}", {"threadId": thread_id}) == {}
+    assert client.note(f"thread/{note}") == {"threadId": thread_id}
+    assert client.result("thread/loaded/list", {})["data"] == []
+    assert "no rollout found" in client.error(f"thread/{method}", {"threadId": thread_id})["message"]
+    kept = client.start_thread(ephemeral=True)
+    assert "no rollout found" in client.error(f"thread/{method}", {"threadId": kept})["message"]
+    assert client.result("thread/loaded/list", {})["data"] == [kept]
+
+
+def test_who_resumes_or_forks_a_thread_is_told_what_it_has_used(start: Start) -> None:
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread()
+    client.result("thread/resume", {"threadId": thread_id})  # nothing was used yet
+    turn_id = client.turn(thread_id, "words")[0]["id"]
+    told = client.note("thread/tokenUsage/updated")
+    client.result("thread/goal/set", {"threadId": thread_id, "objective": "the aim", "status": "paused"})
+    client.close()
+    again = start()
+    again.initialize()
+    for _ in ("not loaded", "loaded"):
+        since = len(again.seen)
+        again.result("thread/resume", {"threadId": thread_id, "excludeTurns": True})
+        assert again.note("thread/tokenUsage/updated", since=since) == told
+        goal = again.note("thread/goal/updated", since=since)
+        assert (goal["threadId"], goal["goal"]["objective"]) == (thread_id, "the aim")
+    since = len(again.seen)
+    fork_id = again.result("thread/fork", {"threadId": thread_id})["thread"]["id"]
+    assert again.note("thread/tokenUsage/updated", since=since) == {**told, "threadId": fork_id}
+    assert told["turnId"] == turn_id and told["tokenUsage"]["total"]["totalTokens"] > 0
+    again.note("thread/started", since=since)
+    assert methods(again.seen).count("thread/tokenUsage/updated") == 3
+    assert methods(again.seen).count("thread/goal/updated") == 2
+
+
+def test_a_page_is_as_long_as_a_server_gives_at_most(client: Client) -> None:
+    thread_id = client.start_thread()
+    client.turn(thread_id, "one")
+    client.turn(thread_id, "two")
+    assert len(client.result("thread/turns/list", {"threadId": thread_id, "limit": 100_000})["data"]) == 2
+    assert len(client.result("thread/list", {"limit": 100_000})["data"]) == 1
+    assert client.error("thread/turns/list", {"threadId": thread_id, "limit": -1})["code"] == -32602
+    assert client.error("thread/list", {"limit": -1})["code"] == -32602
 
 
 def test_an_ephemeral_thread_leaves_no_file(client: Client, home: Path) -> None:

@@ -19,6 +19,7 @@ from spindle.frontends.app_server.items import (
 )
 from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import SandboxPolicy, UserInput
+from spindle.frontends.app_server.recorded_calls import call_item
 from spindle.frontends.app_server.server_requests import ApprovalReply
 from spindle.frontends.app_server.threads import page, turns_of
 from spindle.frontends.app_server.translate import Put, Translator
@@ -280,3 +281,26 @@ def test_pages_lead_forwards_and_back() -> None:
     assert look(">d") == (["e"], None, "=e")
     assert look("=c", descending=True) == (["c", "b"], ">b", "=c")
     assert page([], [], cursor=None, limit=2, descending=False) == ([], None, None)
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "shown", "exit_code"),
+    [
+        ("Chunk ID: a\nWall time: 0.5000 seconds\nProcess exited with code 0\nOutput:\n", "completed", None, 0),
+        ("Wall time: 0.5000 seconds\nProcess running with session ID 7\nOutput:\nso far", "completed", "so far", None),
+        ("aborted by user after 0.5s", "failed", "aborted by user after 0.5s", None),
+        ("exec command rejected by user", "failed", "exec command rejected by user", None),
+    ],
+)
+def test_what_came_of_a_command_is_read_from_its_output(
+    output: str, status: str, shown: str | None, exit_code: int | None
+) -> None:
+    arguments = '{"cmd": "cat a.txt", "shell": "/bin/sh"}'
+    called = {"type": "function_call", "name": "exec_command", "call_id": "c1", "arguments": arguments}
+    answer = {"type": "function_call_output", "call_id": "c1", "output": output}
+    ran: Any = call_item({"type": "Call", "call": called, "output": answer}, "/w")
+    assert (ran.command, ran.source) == ("/bin/sh -lc 'cat a.txt'", "unifiedExecStartup")
+    assert ran.command_actions == [{"type": "read", "command": "cat a.txt", "name": "a.txt", "path": "a.txt"}]
+    assert (ran.status, ran.aggregated_output, ran.exit_code) == (status, shown, exit_code)
+    assert ran.duration_ms == (500 if "Wall time" in output else None)
+    assert ran.process_id == ("7" if "session" in output else None)

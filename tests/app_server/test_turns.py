@@ -215,13 +215,16 @@ def test_what_a_turn_did_is_there_when_the_thread_is_read_and_resumed(
             call("exec_command", {"cmd": "echo hello"}, "c1"),
             custom_call("apply_patch", PATCH.format("p.txt"), "c2"),
             call("update_plan", {"plan": [{"step": "one", "status": "completed"}]}, "c3"),
+            call("exec_command", {"cmd": "ls p.txt > seen", "shell": "/bin/sh", "login": False}, "c4"),
+            call("exec_command", {"cmd": "cat nowhere"}, "c5"),
         ),
         turn(message("done")),
     )
     client = start()
     client.initialize()
     thread_id = client.start_thread(approvalPolicy="never", sandbox="workspace-write")
-    client.turn(thread_id, "go")
+    _, seen = client.turn(thread_id, "go")
+    told = {item["id"]: item for item in items(seen, "commandExecution")}
     reads = [client.result("thread/read", {"threadId": thread_id, "includeTurns": True})]
     client.close()
     again = start()
@@ -235,12 +238,16 @@ def test_what_a_turn_did_is_there_when_the_thread_is_read_and_resumed(
             "userMessage",
             "commandExecution",
             "fileChange",
+            "commandExecution",
+            "commandExecution",
             "agentMessage",
         ]
-        _, ran, patched, _ = read["items"]
-        assert (ran["id"], ran["status"], ran["exitCode"]) == ("c1", "completed", 0)
-        assert ran["commandActions"] == [{"type": "unknown", "command": "echo hello"}]
-        assert "echo hello" in ran["command"] and ran["aggregatedOutput"] == "hello\n" and ran["cwd"] == str(workspace)
+        _, greeting, patched, silent, failing, _ = read["items"]
+        names = ("command", "cwd", "source", "status", "commandActions", "aggregatedOutput", "exitCode")
+        for ran in (greeting, silent, failing):
+            assert [ran[name] for name in names] == [told[ran["id"]][name] for name in names]
+        assert greeting["aggregatedOutput"] == "hello\n" and greeting["cwd"] == str(workspace)
+        assert silent["aggregatedOutput"] is None and failing["commandActions"][0]["type"] == "read"
         assert (patched["id"], patched["status"]) == ("c2", "completed")
         assert patched["changes"] == [{"path": str(workspace / "p.txt"), "kind": {"type": "add"}, "diff": "x\n"}]
 
@@ -460,3 +467,14 @@ def _until_asked(server: FakeServer) -> None:
     while not server.requests:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_picture_without_words_is_read_as_it_was_sent(client: Client) -> None:
+    thread_id = client.start_thread()
+    picture = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
+    since = len(client.seen)
+    client.result("turn/start", {"threadId": thread_id, "input": [picture]})
+    told = client.note("item/completed", lambda params: params["item"]["type"] == "userMessage")["item"]
+    client.note("turn/completed", since=since)
+    (read,) = client.result("thread/read", {"threadId": thread_id, "includeTurns": True})["thread"]["turns"]
+    assert read["items"][0]["content"] == told["content"] and told["content"][0]["url"] == picture["url"]

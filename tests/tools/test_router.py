@@ -246,3 +246,8 @@ print(*sorted(name for name in sys.modules if name.startswith("spindle.tools."))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [f"spindle.tools.{name}" for name in ("descriptions", "router", "specs", "tool")]
+
+
+def test_threads_share_their_tools():
+    for one, other in zip(tool_set(**CODEX).specs, tool_set(**CODEX).specs, strict=True):
+        assert one is other

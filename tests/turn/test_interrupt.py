@@ -18,6 +18,7 @@ from spindle.protocol.events import (
     ExecApprovalRequest,
     ExecCommandBegin,
     ExecCommandEnd,
+    ExecCommandOutputDelta,
     Msg,
     ShutdownComplete,
     StreamError,
@@ -105,6 +106,21 @@ async def test_an_interrupted_one_shot_shell_says_so_in_its_own_words(start: Sta
     await driver.turn("P2", says("x"))
     (output,) = [item["output"] for item in driver.inputs[-1] if item["type"] == "function_call_output"]
     assert output.startswith("Wall time: ") and output.endswith(" seconds\naborted by user")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("exec_command", {"cmd": "echo up; sleep 60"}), ("shell", {"command": ["sh", "-c", "echo up; sleep 60"]})],
+)
+async def test_a_command_that_is_interrupted_as_soon_as_it_speaks_has_run(
+    start: Start, tool: str, arguments: dict[str, Any]
+) -> None:
+    driver = await start(calls(tool, arguments, "c1"), sandbox="workspace-write")
+    sub_id = driver.begin("P1")
+    await driver.until(ExecCommandOutputDelta)
+    driver.submit(Interrupt())
+    (end,) = [msg for msg in await driver.end_of(sub_id) if isinstance(msg, ExecCommandEnd)]
+    assert end.aggregated_output == "up\n" and end.exit_code > 0
 
 
 async def test_an_interrupt_without_a_turn_does_nothing(start: Start) -> None:

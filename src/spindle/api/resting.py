@@ -58,6 +58,11 @@ class RestingThreads:
         size = self._sizes.get(thread, 0)
         return size / 1e6 * self._wait_s_per_mb if size > SHORT_BYTES else 0.0
 
+    @property
+    def count(self) -> int:
+        """How many rest."""
+        return len(self._sizes.keys() - self._due.keys())
+
     def close(self) -> None:
         """No thread is packed from now on."""
         self._due.clear()

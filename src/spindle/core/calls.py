@@ -12,10 +12,11 @@ from functools import partial
 
 from spindle.context.truncate import recorded_limit, truncate_output
 from spindle.core.feature import RunCall
-from spindle.core.running_turn import Emit, RunningTurn
+from spindle.core.running_turn import RunningTurn
 from spindle.core.secrecy import mask_output
+from spindle.core.showing import CallEvents
 from spindle.errors import SpindleError
-from spindle.protocol.events import Msg, Warning
+from spindle.protocol.events import Warning
 from spindle.protocol.items import Item, output_for
 from spindle.tools.tool import Tool, ToolCall, ToolResult
 
@@ -23,36 +24,6 @@ ABORT_GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before we stop waiting for it."""
 
 ONE_SHOT_SHELLS = frozenset(("shell", "shell_command", "container.exec", "local_shell"))
-
-
-class CallEvents:
-    """What people see of one call. That it is over is held back until its answer is recorded."""
-
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._held: list[Msg] = []
-        self._is_recorded = False
-        self.is_seen = False
-        """Something of the call was shown, or will be."""
-
-    def emit(self, msg: Msg) -> None:
-        self.is_seen = True
-        if msg.ends_call and not self._is_recorded:
-            self._held.append(msg)
-            return
-        # It goes on after all: a command is to be run again, say, and a person is asked about it.
-        self._let_go()
-        self._emit(msg)
-
-    def recorded(self) -> None:
-        """The answer is recorded. From now on, what the call still says (a command may outlive it) is shown at once."""
-        self._is_recorded = True
-        self._let_go()
-
-    def _let_go(self) -> None:
-        held, self._held = self._held, []
-        for msg in held:
-            self._emit(msg)
 
 
 class RunningCall:
@@ -120,11 +91,7 @@ class CallRunner:
             result = await run(call)
         except SpindleError as error:
             result = ToolResult(output=str(error))
-            if not running.events.is_seen:
-                # What the model alone is told leaves a person without a reason for what it does next.
-                from spindle.protocol.failed_calls import ToolCallFailed  # with the first call that fails
-
-                running.events.emit(ToolCallFailed(call_id=call.call_id, tool=call.name, message=str(error)))
+            running.events.failed(call.call_id, call.name, str(error))
         except Exception as error:
             # A bug of ours must not end the user's turn: the model hears of it and can try another way.
             turn.emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""How people see what a model says: an item when it begins, pieces of its text, and what is told once it is whole."""
+"""How people see what a model says and calls: when it begins, pieces of its text, and what is told once it is whole."""
 
 from __future__ import annotations
 
@@ -111,3 +111,39 @@ def shown_item(item: Item, item_id: str) -> dict[str, Any] | None:
             return {"type": "Reasoning", "id": item_id, "summary_text": summary, "raw_content": raw}
         case _:
             return None
+
+
+class CallEvents:
+    """What people see of one call. That it is over is held back until its answer is recorded."""
+
+    def __init__(self, emit: Callable[[Msg], None]) -> None:
+        self._emit = emit
+        self._held: list[Msg] = []
+        self._is_recorded = False
+        self._is_seen = False
+
+    def emit(self, msg: Msg) -> None:
+        self._is_seen = True
+        if msg.ends_call and not self._is_recorded:
+            self._held.append(msg)
+            return
+        # It goes on after all: a command is to be run again, say, and a person is asked about it.
+        self._let_go()
+        self._emit(msg)
+
+    def failed(self, call_id: str, tool: str, reason: str) -> None:
+        """The model is told why. If nothing of the call was shown, a person would wonder at its next step."""
+        if not self._is_seen:
+            from spindle.protocol.failed_calls import ToolCallFailed  # with the first call that fails
+
+            self.emit(ToolCallFailed(call_id=call_id, tool=tool, message=reason))
+
+    def recorded(self) -> None:
+        """The answer is recorded. From now on, what the call still says (a command may outlive it) is shown at once."""
+        self._is_recorded = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, []
+        for msg in held:
+            self._emit(msg)

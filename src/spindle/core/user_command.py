@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spindle.core.calls import CallEvents
 from spindle.core.running_turn import RunningTurn, TurnOutcome
+from spindle.core.showing import CallEvents
 from spindle.errors import ToolError
 from spindle.process.command import Command
 from spindle.prompt.aborted import user_command_message

@@ -60,22 +60,22 @@ Text = TypeVar("Text", str, bytes)
 class _Beginnings(Generic[Text]):
     """The first few characters of values: fewer than `PREFIX`, which is what is looked for anyway."""
 
-    __slots__ = ("_by_length", "_ends")
+    __slots__ = ("_begun", "_ends")
 
     def __init__(self, values: Iterable[Text]) -> None:
-        known = list(values)
-        self._by_length = [(length, {value[:length] for value in known}) for length in range(PREFIX - 1, 0, -1)]
+        begun = {value[:length] for value in values for length in range(1, PREFIX)}
         # Every address begins its encoded letters with this one: it tells nothing, and holding it back would take the
         # last character off each "99%" that a program shows while it works.
-        self._by_length[-1][1].discard(b"%")  # pyright: ignore[reportArgumentType]
-        self._ends = {begun[-1:] for _, all_begun in self._by_length for begun in all_begun}
+        begun.discard(b"%")  # pyright: ignore[reportArgumentType]
+        self._begun = frozenset(begun)
+        self._ends = frozenset(one[-1:] for one in begun)
 
     def at_end_of(self, text: Text) -> int:
         """How many of them stand at the end of `text`. Most texts end in none, which one look tells."""
         if text[-1:] not in self._ends:
             return 0
-        for length, all_begun in self._by_length:
-            if text[-length:] in all_begun:
+        for length in range(min(PREFIX - 1, len(text)), 0, -1):
+            if text[-length:] in self._begun:
                 return length
         return 0
 
@@ -96,9 +96,8 @@ class Forms:
                 found.setdefault(form.data, form)
         self.forms = sorted(found.values(), key=lambda form: -len(form.data))
         self._wrapped = any(form.is_wrapped for form in self.forms)
-        # Not of encodings: taken together, they begin with every letter and digit there is.
-        self._beginnings = _Beginnings(form.data for form in self.forms if not form.is_wrapped)
-        self._text_beginnings = _Beginnings(values)
+        self._beginnings: _Beginnings[bytes] | None = None
+        self._text_beginnings: _Beginnings[str] | None = None
         self._begins: Callable[[str], object] | None = None
         self._marks: Callable[[bytes], object] | None = None
         self._clean: set[bytes] = set()
@@ -113,10 +112,15 @@ class Forms:
 
     def text_begun(self, text: str) -> int:
         """How many characters at the end of `text` may be the first of a value; fewer than `PREFIX`."""
+        if self._text_beginnings is None:
+            self._text_beginnings = _Beginnings(self.values)
         return self._text_beginnings.at_end_of(text)
 
     def begun(self, data: bytes) -> int:
         """The same for bytes."""
+        if self._beginnings is None:
+            # Not of encodings: taken together, they begin with every letter and digit there is.
+            self._beginnings = _Beginnings(form.data for form in self.forms if not form.is_wrapped)
         return self._beginnings.at_end_of(data)
 
     def is_quiet(self, data: bytes) -> bool:

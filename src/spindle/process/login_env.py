@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -180,7 +181,7 @@ def _read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:
     for entry in variables.split(b"\0"):
         name, equals, value = os.fsdecode(entry).partition("=")
         if equals and name not in _PER_PROCESS:
-            env[name] = value
+            env[sys.intern(name)] = sys.intern(value)  # a process may hold many threads, all with the same
     unsettable = tuple(name.encode() for name in _UNSETTABLE)
     # What a shell has without a profile need not be said to it: reading all of it takes as long as half a start.
     known = {b"", _own_umask(), *plain.split(b"\n")}

@@ -85,6 +85,7 @@ def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
     return SandboxUnavailable(f"the sandbox could not be set up ({reason}), so nothing was run")
 
 
+_Hear = Callable[[bytes], None]
 _open_tables: WeakSet[ProcessTable] = WeakSet()
 """The tables of this process that commands may be started from."""
 _THREADS_OF = "spindle.process.sandbox.bubblewrap_here"
@@ -149,14 +150,9 @@ class ProcessTable:
                 on_output(data)
 
         started = self._clock.monotonic()
-        running = await self._launch(command, collect, ring)
-        timed_out = False
-        try:
-            await asyncio.wait((running.finished,), timeout=timeout_s)
-            timed_out = not running.finished.done()
-        finally:
-            if not running.finished.done():
-                await running.stop()
+        begun: list[Running] = []
+
+        def over(running: Running, *, timed_out: bool = False) -> Finished:
             finished = Finished(
                 exit_code=TIMEOUT_EXIT_CODE if timed_out else running.finished.result(),
                 output=ring,
@@ -165,6 +161,20 @@ class ProcessTable:
             )
             if on_end is not None and not running.never_ran:
                 on_end(finished)
+            return finished
+
+        try:
+            running = await self._launch(command, collect, begun, ring)
+            await asyncio.wait((running.finished,), timeout=timeout_s)
+            timed_out = not running.finished.done()
+        except asyncio.CancelledError:
+            for last in begun[-1:]:
+                await last.stop()
+                over(last)
+            raise
+        if timed_out:
+            await running.stop()
+        finished = over(running, timed_out=timed_out)
         if running.never_ran:
             raise sandbox_failure(ring)
         return finished
@@ -198,7 +208,14 @@ class ProcessTable:
             live.ended = self._clock.monotonic()
             on_exit(live)
 
-        live.running = await self._launch(command, collect, live.unread, live.transcript)
+        begun: list[Running] = []
+        try:
+            live.running = await self._launch(command, collect, begun, live.unread, live.transcript)
+        except asyncio.CancelledError:
+            if begun and not begun[-1].never_ran:  # it was stopped while one looked whether its sandbox holds
+                live.running = begun[-1]
+                ended(live.running.finished)
+            raise
         self._live[session_id] = live
         finished = live.running.finished
         if finished.done():  # as most confined commands are by now; whoever waits for it then does not wait at all
@@ -272,10 +289,10 @@ class ProcessTable:
     # ---- starting ----------------------------------------------------------------------------------
 
     def _launch(
-        self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing
+        self, command: Command, on_output: _Hear, begun: list[Running], *rings: OutputRing
     ) -> Coroutine[Any, Any, Running]:
-        """Start it, and let whoever watches know."""
-        starting = self._start(command, on_output, *rings)
+        """Start it, and let whoever watches know. `begun` gets each attempt: one that is cancelled may have run."""
+        starting = self._start(command, on_output, begun, *rings)
         if self.watch is None or not self.watch.concerns(command):
             return starting
         if self._launcher is None:
@@ -283,20 +300,20 @@ class ProcessTable:
             asyncio.get_running_loop().call_soon(self._prepare, command)
         return self.watch.around(command, starting)
 
-    async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
+    async def _start(self, command: Command, on_output: _Hear, begun: list[Running], *rings: OutputRing) -> Running:
         """Start it; a sandbox that could not be set up is tried again, without what it complained of.
 
         Between the plan of the mounts and the mounting a file may vanish, which says nothing about the next time.
         """
         launcher = self._ready()
-        running = await launcher.launch(command, on_output)
+        begun.append(await launcher.launch(command, on_output))
         for _ in range(_TRIES - 1):
-            if not command.is_confined or await running.is_set_up(_SET_UP_S):
+            if not command.is_confined or await begun[-1].is_set_up(_SET_UP_S):
                 break
             for ring in rings:
                 ring.clear()
-            running = await launcher.launch(command, on_output)
-        return running
+            begun.append(await launcher.launch(command, on_output))
+        return begun[-1]
 
     def _prepare(self, command: Command) -> None:
         if self in _open_tables:

@@ -434,13 +434,14 @@ def _beside(parts: list[Any], client_id: Any) -> dict[str, Any]:
 
 
 def _user(event: Event, item_id: str | None, timestamp: str) -> _Shown:
-    said = {"type": "text", "text": event["message"], "text_elements": event["text_elements"]}
+    pictures: list[dict[str, Any]] = [{"type": "image", "image_url": url} for url in event["images"]]
+    pictures += [{"type": "local_image", "path": path} for path in event["local_images"]]
+    content: list[dict[str, Any]] = [*event.get("mentions", []), *pictures]
+    if event["message"] or not content:
+        # An input of pictures alone has no words; one without anything is shown as what it was, an empty text.
+        content.insert(0, {"type": "text", "text": event["message"], "text_elements": event["text_elements"]})
     if "client_id" in event:
-        said["client_id"] = event["client_id"]
-    content: list[dict[str, Any]] = [said]
-    content += event.get("mentions", [])
-    content += [{"type": "image", "image_url": url} for url in event["images"]]
-    content += [{"type": "local_image", "path": path} for path in event["local_images"]]
+        content[0] = {**content[0], "client_id": event["client_id"]}
     return _Shown([event], {"type": "UserMessage", "id": item_id, "content": content}, timestamp)
 
 

@@ -64,7 +64,7 @@ async def run(call: ToolCall, ctx: ToolContext) -> ToolResult:
         except (OSError, SandboxUnavailable) as error:
             shown.refuse_start(error)
         except asyncio.CancelledError:
-            shown.never_ran("aborted by user before it started")
+            shown.stopped_early()
             raise
         again = await _follow(live, clamp(args.yield_time_ms, MIN_YIELD_MS), shown, ctx)
         if again is None:

@@ -60,6 +60,7 @@ class Execution:
         self._bytes_left = DELTA_BYTES
         self._deltas_left = DELTA_COUNT
         self._was_asked = False
+        self._is_over = False
         self._masker: StreamMasker | None = None
         self.argv = list(argv)
         self.cwd = cwd
@@ -104,6 +105,7 @@ class Execution:
         return msgspec.structs.replace(command, boundary=self._ctx.boundary.let_out())
 
     def begin(self) -> None:
+        self._is_over = False
         self._ctx.emit(
             ExecCommandBegin(
                 call_id=self._ctx.call_id,
@@ -153,6 +155,11 @@ class Execution:
             return  # `refuse_start` tells it
         self.end(live.exit_code, live.transcript, live.ended - live.started, tell=live.tell)
 
+    def stopped_early(self) -> None:
+        """It was interrupted before anybody waited for its end; what had begun by then has told its end itself."""
+        if not self._is_over:
+            self.never_ran("aborted by user before it started")
+
     def never_ran(self, reason: str) -> None:
         self._emit_end(NEVER_RAN, reason, reason, 0.0)
 
@@ -173,6 +180,7 @@ class Execution:
     def _emit_end(
         self, exit_code: int, text: str, formatted: str, duration_s: float, tell: Callable[[Msg], None] | None = None
     ) -> None:
+        self._is_over = True
         (tell or self._ctx.emit)(
             ExecCommandEnd(
                 call_id=self._ctx.call_id,

@@ -82,11 +82,8 @@ async def _run_to_the_end(argv: Sequence[str], args: ShellArgs, ctx: ToolContext
 async def run_once(shown: Execution, command: Command, limit_s: float | None, ctx: ToolContext) -> Finished:
     """One run, from its begin event to its end event."""
     shown.begin()
-    ended = False
 
     def end(finished: Finished) -> None:
-        nonlocal ended
-        ended = True
         shown.end(finished.exit_code, finished.output, finished.duration_s)
 
     try:
@@ -94,8 +91,7 @@ async def run_once(shown: Execution, command: Command, limit_s: float | None, ct
     except (OSError, SandboxUnavailable) as error:
         shown.refuse_start(error)
     except asyncio.CancelledError:
-        if not ended:
-            shown.never_ran("aborted by user before it started")
+        shown.stopped_early()
         raise
 
 

@@ -2,11 +2,14 @@
 
 Every request carries these words, so this file is loaded before the first one. The code is not: each tool is one file,
 which holds all that it does and is loaded when it is first called.
+
+All threads of a process have the same tools, so each is made once: a process may hold many threads. Nobody changes one.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from spindle.context.truncate import DEFAULT_LIMIT
@@ -40,6 +43,10 @@ class BuiltIn:
         self._required = required
 
     def spec(self) -> dict[str, Any]:
+        return self._words
+
+    @cached_property
+    def _words(self) -> dict[str, Any]:
         return function_spec(self.name, description(self.name), self._properties, self._required)
 
     def run(self, call: ToolCall, ctx: ToolContext) -> CoroutineType[Any, Any, ToolResult]:
@@ -52,6 +59,7 @@ class BuiltIn:
 # ---- commands ----------------------------------------------------------------------------------------
 
 
+@cache
 def exec_command(*, request_rule: bool = True) -> BuiltIn:
     properties = {
         "cmd": _text("The shell command."),
@@ -66,6 +74,7 @@ def exec_command(*, request_rule: bool = True) -> BuiltIn:
     return BuiltIn("exec_command", "exec_command:run", properties, ["cmd"], parallel=True)
 
 
+@cache
 def write_stdin() -> BuiltIn:
     properties = {
         "session_id": _number("The id that exec_command gave."),
@@ -76,6 +85,7 @@ def write_stdin() -> BuiltIn:
     return BuiltIn("write_stdin", "write_stdin:run", properties, ["session_id"], parallel=True)
 
 
+@cache
 def shell(*, request_rule: bool = True) -> BuiltIn:
     properties = {
         "command": {**_TEXTS, "description": "The program and its arguments."},
@@ -86,6 +96,7 @@ def shell(*, request_rule: bool = True) -> BuiltIn:
     return BuiltIn("shell", "shell:run", properties, ["command"], parallel=True)
 
 
+@cache
 def shell_command(*, request_rule: bool = True) -> BuiltIn:
     properties = {
         "command": _text("The script."),
@@ -101,7 +112,8 @@ def shell_command(*, request_rule: bool = True) -> BuiltIn:
 
 
 class _FreeformPatch(BuiltIn):
-    def spec(self) -> dict[str, Any]:
+    @cached_property
+    def _words(self) -> dict[str, Any]:
         return {
             "type": "custom",
             "name": self.name,
@@ -111,12 +123,14 @@ class _FreeformPatch(BuiltIn):
         }
 
 
+@cache
 def apply_patch(*, freeform: bool) -> BuiltIn:
     """Listed in one of two flavours; answers calls of both."""
     flavour = _FreeformPatch if freeform else BuiltIn
     return flavour("apply_patch", "apply_patch:run", {"input": _text("The whole patch.")}, ["input"])
 
 
+@cache
 def read_file() -> BuiltIn:
     indentation = {
         "type": "object",
@@ -144,6 +158,7 @@ def read_file() -> BuiltIn:
     return BuiltIn("read_file", "read_file:run", properties, ["file_path"], parallel=True)
 
 
+@cache
 def list_dir() -> BuiltIn:
     properties = {
         "dir_path": _text("The folder, as an absolute path."),
@@ -154,6 +169,7 @@ def list_dir() -> BuiltIn:
     return BuiltIn("list_dir", "list_dir:run", properties, ["dir_path"], parallel=True)
 
 
+@cache
 def grep_files() -> BuiltIn:
     properties = {
         "pattern": _text("The regular expression to look for."),
@@ -164,6 +180,7 @@ def grep_files() -> BuiltIn:
     return BuiltIn("grep_files", "grep_files:run", properties, ["pattern"], parallel=True)
 
 
+@cache
 def view_image() -> BuiltIn:
     path = _text("The file, absolute or relative to the working directory.")
     return BuiltIn("view_image", "view_image:run", {"path": path}, ["path"], parallel=True)
@@ -172,6 +189,7 @@ def view_image() -> BuiltIn:
 # ---- the work itself ---------------------------------------------------------------------------------
 
 
+@cache
 def update_plan() -> BuiltIn:
     step = {
         "type": "object",
@@ -193,6 +211,7 @@ def update_plan() -> BuiltIn:
     return BuiltIn("update_plan", "update_plan:run", properties, ["plan"])
 
 
+@cache
 def request_permissions() -> BuiltIn:
     files = _closed_object({"read": _PATHS, "write": _PATHS})
     network = _closed_object({"enabled": _flag("Whether commands are to use the network.")})
@@ -206,6 +225,7 @@ def request_permissions() -> BuiltIn:
     return BuiltIn("request_permissions", "request_permissions:run", properties, ["permissions"])
 
 
+@cache
 def request_user_input() -> BuiltIn:
     option = _closed_object(
         {
@@ -229,11 +249,13 @@ def request_user_input() -> BuiltIn:
     return BuiltIn("request_user_input", "request_user_input:run", {"questions": questions}, ["questions"])
 
 
+@cache
 def remember() -> BuiltIn:
     fact = _text("The fact, complete in itself.")
     return BuiltIn("remember", "recollection:remember", {"fact": fact}, ["fact"], parallel=True)
 
 
+@cache
 def recall() -> BuiltIn:
     properties = {
         "query": _text("Words that must all occur."),
@@ -243,6 +265,7 @@ def recall() -> BuiltIn:
     return BuiltIn("recall", "recollection:recall", properties, [], parallel=True)
 
 
+@cache
 def web_search(*, external_web_access: bool) -> dict[str, Any]:
     """The entry of the hosted web search: the server runs it, there is nothing to call here.
 

@@ -10,7 +10,6 @@ import msgspec
 
 from spindle.context.calls import (
     arguments_of,
-    body_of,
     command_of,
     exit_code_of,
     has_patched,
@@ -33,10 +32,15 @@ from spindle.frontends.app_server.objects import (
     ThreadItem,
 )
 from spindle.patch.parse import AddFile, DeleteFile, UpdateFile, parse_patch
+from spindle.policy.commands import parse_command
 from spindle.protocol.items import call_id_of
+from spindle.protocol.quote import shell_join
+from spindle.workspace.shell import user_shell
 
 _KINDS: dict[str, Literal["add", "delete", "update"]] = {"added": "add", "changed": "update", "deleted": "delete"}
 _PATCH = re.compile(r"\*\*\* Begin Patch\n.*\n\*\*\* End Patch", re.DOTALL)
+_SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
+_WALL_TIME = re.compile(r"^Wall time: (\d+(?:\.\d+)?) seconds$", re.MULTILINE)
 _USER_COMMAND = re.compile(
     r"<command>\n(?P<command>.*?)\n</command>\n<result>\nExit code: (?P<code>-?\d+)\n"
     r"(?:Duration: (?P<seconds>[\d.]+) seconds\n)?Output:\n(?P<output>.*)\n</result>",
@@ -68,17 +72,40 @@ def _call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Thre
         status = "completed" if output is not None and has_patched(output) else "failed"
         return FileChangeItem(id=item_id, changes=_changes(call, cwd), status=status)
     if (command := command_of(call)) is not None:
-        code = exit_code_of(text)
-        return CommandItem(
-            id=item_id,
-            command=command[0],
-            cwd=locate(command[1], cwd) or cwd,
-            command_actions=_actions(command[0]),
-            status="completed" if output is not None and code in (0, None) else "failed",
-            aggregated_output=body_of(text) or None,
-            exit_code=code,
-        )
+        return _command(call, command[0], locate(command[1], cwd) or cwd, text)
     return _other_call(item_id, call, None if output is None else text)
+
+
+def _command(call: dict[str, Any], script: str, cwd: str, text: str) -> CommandItem:
+    """A command as clients were told of it while it ran; one whose output tells of no end and no session never ran."""
+    head, mark, output = text.partition("Output:\n")
+    code = exit_code_of(text)
+    session, seconds = _SESSION.search(head), _WALL_TIME.search(head)
+    argv = _argv(call, script)
+    return CommandItem(
+        id=call_id_of(call),
+        command=shell_join(argv),
+        cwd=cwd,
+        process_id=session[1] if session is not None else None,
+        source="unifiedExecStartup" if tool_of(call) == "exec_command" else "agent",
+        status="completed" if code == 0 or (code is None and session is not None) else "failed",
+        command_actions=command_actions(parse_command(argv)),
+        aggregated_output=(output if mark else text) or None,
+        exit_code=code,
+        duration_ms=None if seconds is None else round(float(seconds[1]) * 1000),
+    )
+
+
+def _argv(call: dict[str, Any], script: str) -> list[str]:
+    """The words that ran; the record of a script does not say which shell that was, unless the model did."""
+    arguments = arguments_of(call)
+    action = call.get("action")
+    words = (action if isinstance(action, dict) else arguments).get("command")
+    if isinstance(words, list):
+        return [str(word) for word in words]
+    shell = arguments.get("shell")
+    flag = "-c" if arguments.get("login") is False else "-lc"
+    return [shell if isinstance(shell, str) and shell else user_shell().path, flag, script]
 
 
 def _other_call(item_id: str, call: dict[str, Any], text: str | None) -> ThreadItem:
@@ -88,7 +115,8 @@ def _other_call(item_id: str, call: dict[str, Any], text: str | None) -> ThreadI
         return ImageViewItem(id=item_id, path=path)
     if name.startswith("mcp__"):
         _, server, tool = [*name.split("__", 2), ""][:3]
-        result = None if text is None else {"content": [{"type": "text", "text": text}], "structuredContent": None}
+        said = text if text is None or not text.startswith("Wall time: ") else text.partition("Output:\n")[2]
+        result = None if said is None else {"content": [{"type": "text", "text": said}], "structuredContent": None}
         return McpToolCallItem(id=item_id, server=server, tool=tool, arguments=arguments, status=status, result=result)
     return DynamicToolCallItem(
         id=item_id,
@@ -106,23 +134,18 @@ def _user_command(item_id: str, text: str, cwd: str) -> CommandItem | None:
     if found is None:
         return None
     code = int(found["code"])
+    argv = [user_shell().path, "-lc", found["command"]]
     return CommandItem(
         id=item_id,
-        command=found["command"],
+        command=shell_join(argv),
         cwd=cwd,
-        command_actions=_actions(found["command"]),
         source="userShell",
         status="completed" if code == 0 else "failed",
+        command_actions=command_actions(parse_command(argv)),
         aggregated_output=found["output"] or None,
         exit_code=code,
         duration_ms=None if found["seconds"] is None else round(float(found["seconds"]) * 1000),
     )
-
-
-def _actions(script: str) -> list[dict[str, Any]]:
-    from spindle.policy.commands import parse_command  # not before a record is read
-
-    return command_actions(parse_command(["bash", "-lc", script]))
 
 
 # ---- patches ---------------------------------------------------------------------------------------

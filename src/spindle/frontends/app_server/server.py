@@ -166,6 +166,11 @@ class Server:
             raise RpcError(f"thread not found: {thread_id}")
         return thread
 
+    @property
+    def resting_count(self) -> int:
+        """How many loaded threads are packed until somebody looks at them."""
+        return self._packing.count
+
     def add(self, thread: LoadedThread) -> None:
         thread.on_idle = lambda: self._turn_ended(thread)
         thread.on_end = lambda turn: self.queues.turn_ended(thread, turn)

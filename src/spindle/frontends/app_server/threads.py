@@ -275,6 +275,13 @@ def last_cursors(turns: Sequence[Turn]) -> tuple[str | None, str | None]:
     return (f"={turns[-1].id}" if turns else None), (f"={last}" if last is not None else None)
 
 
+def page_size(limit: int) -> int:
+    """How many entries a client gets that asks for so many: a cursor leads to those that are too many at once."""
+    if limit < 1:
+        raise RpcError("limit must be at least 1", INVALID_PARAMS)
+    return min(limit, MAX_PAGE)
+
+
 def page(
     entries: Sequence[Entry], keys: Sequence[str], *, cursor: str | None, limit: int, descending: bool
 ) -> tuple[list[Entry], str | None, str | None]:
@@ -282,8 +289,7 @@ def page(
 
     A cursor is a key with a sign before it: `=` to begin with that entry, `>` to begin after it.
     """
-    if not 1 <= limit <= MAX_PAGE:
-        raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
+    limit = page_size(limit)
     order = range(len(entries) - 1, -1, -1) if descending else range(len(entries))
     start = 0
     if cursor is not None:

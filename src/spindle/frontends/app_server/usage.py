@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from spindle.frontends.app_server.objects import ThreadTokenUsage, TokenUsageBreakdown
+from spindle.thread.entry import Record
+
+_HEAD = 60
+"""The kind of an event stands so near the beginning of its line."""
 
 
 def token_usage(info: dict[str, Any]) -> ThreadTokenUsage:
@@ -16,6 +21,20 @@ def token_usage(info: dict[str, Any]) -> ThreadTokenUsage:
         for counted in (info.get("total_token_usage") or {}, info.get("last_token_usage") or {})
     )
     return ThreadTokenUsage(total=total, last=last, model_context_window=info.get("model_context_window"))
+
+
+def recorded_usage(records: Sequence[Record]) -> tuple[str, ThreadTokenUsage] | None:
+    """What a client was last told of a thread's use, and of which turn; None while nothing has been counted."""
+    found: ThreadTokenUsage | None = None
+    for record in reversed(records):
+        if record.kind != "event_msg":
+            continue
+        kind = record.raw[:_HEAD]
+        if found is None and b'"token_count"' in kind and isinstance(info := record.payload.get("info"), dict):
+            found = token_usage(info)
+        elif found is not None and b'"task_started"' in kind:
+            return str(record.payload.get("turn_id") or ""), found
+    return None
 
 
 def rate_limits(snapshot: dict[str, Any]) -> dict[str, Any]:

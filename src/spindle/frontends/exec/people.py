@@ -88,8 +88,11 @@ class TextPrinter(Printer):
         if last_message is None or (is_seen and is_one_terminal(STDOUT, STDERR)):
             return
         # A program gets the exact text, a terminal nothing that would drive it.
-        text = _for_a_screen(last_message) if is_terminal(STDOUT) else last_message
-        write_out(text.encode("utf-8", "replace") + b"\n")
+        if is_terminal(STDOUT):
+            from spindle.frontends.exec.tables import fit_tables  # only a person has use for it
+
+            last_message = fit_tables(printable(last_message), columns_of(STDOUT))
+        write_out(last_message.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
         """Leave the terminal as any program leaves it."""
@@ -106,12 +109,6 @@ class TextPrinter(Printer):
             # A full disk under a log of the progress is no reason to stop the work.
             sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
             self._is_lost = True
-
-
-def _for_a_screen(text: str) -> str:
-    from spindle.frontends.exec.tables import fit_tables  # only a person has use for it
-
-    return fit_tables(printable(text), columns_of(STDOUT))
 
 
 def _output_lines() -> int | None:

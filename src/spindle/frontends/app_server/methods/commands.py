@@ -84,6 +84,8 @@ async def command_exec(call: Call, params: CommandExecParams) -> Wire:
             environment.pop(name, None)
         else:
             environment[name] = value
+    if params.cwd is not None and not os.path.isdir(params.cwd):
+        raise RpcError(f"cwd {params.cwd!r} is not a folder")
     cwd = working_folder(params.cwd or config.cwd)
     policy = _policy(call, params, cwd)
     boundary = boundary_of(policy, cwd=cwd, env=environment, home=config.home, fence=config.spindle.fence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import contextlib
 import os
 import shutil
 import stat
@@ -174,7 +175,8 @@ async def copy(call: Call, params: CopyParams) -> Wire:
         if stat.S_ISLNK(status.st_mode):
             os.symlink(os.readlink(path), target)
         elif stat.S_ISREG(status.st_mode):
-            shutil.copy2(path, target)
+            with contextlib.suppress(shutil.SameFileError):  # it is there already
+                shutil.copy2(path, target)
         elif not stat.S_ISDIR(status.st_mode):
             raise RpcError(f"{path} is neither a file nor a folder")
         elif not params.recursive:
@@ -193,10 +195,13 @@ async def _on_disk(what: str, path: str, work: Callable[[str], T]) -> T:
     path = _absolute(path)
     try:
         return await asyncio.to_thread(work, path)
-    except shutil.Error as error:
-        raise RpcError(f"cannot {what} {path}: {len(error.args[0])} files could not be copied") from error
+    except shutil.Error as error:  # of a whole folder: everything that could not be copied
+        (first, *_), *others = error.args[0]
+        count = "1 entry" if not others else f"{len(others) + 1} entries"
+        raise RpcError(f"cannot {what} {path}: {count} could not be copied, {first} first") from error
     except OSError as error:
-        raise RpcError(f"cannot {what} {path}: {reason_of(error)}") from error
+        reason = error.strerror if error.filename == path and error.strerror else reason_of(error)
+        raise RpcError(f"cannot {what} {path}: {reason}") from error
 
 
 def _absolute(path: str) -> str:

@@ -12,7 +12,7 @@ from spindle.config.schema import Config
 from spindle.frontends.app_server.items import sandbox_of
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method
-from spindle.frontends.app_server.notifications import ThreadStarted
+from spindle.frontends.app_server.notifications import ThreadGoalUpdated, ThreadStarted, TokenUsageUpdated
 from spindle.frontends.app_server.objects import (
     AskForApproval,
     SandboxMode,
@@ -29,8 +29,10 @@ from spindle.frontends.app_server.threads import (
     recorded_turns,
     turns_page,
 )
+from spindle.frontends.app_server.usage import recorded_usage
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.settings import ThreadSettings
+from spindle.thread.goals import recorded_goal
 from spindle.workspace.agents_md import load_project_docs
 
 if TYPE_CHECKING:
@@ -121,8 +123,9 @@ async def thread_start(call: Call, params: ThreadStartParams) -> After:
     return _announced(call, await open_loaded(call, request))
 
 
-async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
+async def thread_resume(call: Call, params: ThreadResumeParams) -> After:
     loaded = await call.server.current(params.thread_id)
+    was_loaded = loaded is not None
     if loaded is None:
         ref = call.server.store.get(params.thread_id)
         config = _recorded_config(call, params, call.server.store.read(ref))
@@ -130,7 +133,15 @@ async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
     else:
         call.server.follow(loaded, call.client)
         await _move(loaded, params)
-    return _resumed(loaded, params, _opened(call, loaded, with_turns=not params.exclude_turns))
+
+    def tell_how_it_stands() -> None:
+        _tell_usage(call, loaded)
+        # A thread that was opened for this tells it of itself.
+        if was_loaded and (goal := recorded_goal(loaded.live.records, loaded.id)) is not None:
+            call.client.notify(ThreadGoalUpdated(thread_id=loaded.id, turn_id=None, goal=goal), call.server.now_ms)
+
+    opened = _opened(call, loaded, with_turns=not params.exclude_turns)
+    return After(_resumed(loaded, params, opened), tell_how_it_stands)
 
 
 def _resumed(loaded: LoadedThread, params: ThreadResumeParams, opened: ThreadOpened) -> ThreadResumed:
@@ -144,6 +155,14 @@ def _resumed(loaded: LoadedThread, params: ThreadResumeParams, opened: ThreadOpe
         turns_backwards_cursor=turns_cursor,
         items_backwards_cursor=items_cursor,
     )
+
+
+def _tell_usage(call: Call, loaded: LoadedThread) -> None:
+    """What the thread has used so far: a client that shows it need not wait for the next turn."""
+    if (usage := recorded_usage(loaded.live.records)) is not None:
+        turn_id, counted = usage
+        note = TokenUsageUpdated(thread_id=loaded.id, turn_id=turn_id, token_usage=counted)
+        call.client.notify(note, call.server.now_ms)
 
 
 async def _move(loaded: LoadedThread, params: ThreadResumeParams) -> None:
@@ -266,7 +285,12 @@ def _announced(call: Call, loaded: LoadedThread, *, with_turns: bool = False) ->
     """The result, and after it the news for everybody."""
     opened = _opened(call, loaded, with_turns=with_turns)
     note = ThreadStarted(thread=msgspec.structs.replace(opened.thread, turns=[]))
-    return After(opened, lambda: call.server.tell_all(note))
+
+    def announce() -> None:
+        _tell_usage(call, loaded)
+        call.server.tell_all(note)
+
+    return After(opened, announce)
 
 
 def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpened:

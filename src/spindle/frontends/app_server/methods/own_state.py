@@ -75,6 +75,7 @@ async def diagnostics(call: Call, params: Nothing) -> Wire:
         "app.requests.queued": 0,
         "app.connections": len(server.connections),
         "app.threads.loaded": len(server.threads),
+        "app.threads.resting": server.resting_count,
         "app.turns.running": turns,
         "app.commands.running": sum(len(client.commands) for client in server.connections),
     }

@@ -69,11 +69,19 @@ async def queue_add(call: Call, params: QueueAddParams) -> After:
 
 
 async def queue_list(call: Call, params: QueueListParams) -> Wire:
-    queue = call.server.queues.of(params.thread_id)
+    queue = _queue(call, params.thread_id)
     limit = 25 if params.limit is None else params.limit
     keys = [entry.id for entry in queue]
     chosen, following, _ = page(queue, keys, cursor=params.cursor, limit=limit, descending=False)
     return QueueListResult(data=chosen, next_cursor=following)
+
+
+def _queue(call: Call, thread_id: str) -> list[QueuedSubmission]:
+    """What waits in a thread; a thread that nobody knows is an error and no empty queue."""
+    queue = call.server.queues.of(thread_id)
+    if not queue and thread_id not in call.server.threads:
+        call.server.store.get(thread_id)
+    return queue
 
 
 def _find(queue: list[QueuedSubmission], entry_id: str) -> QueuedSubmission:
@@ -84,7 +92,7 @@ def _find(queue: list[QueuedSubmission], entry_id: str) -> QueuedSubmission:
 
 
 async def queue_update(call: Call, params: QueueUpdateParams) -> Wire:
-    queue = call.server.queues.of(params.thread_id)
+    queue = _queue(call, params.thread_id)
     entry = _find(queue, params.queued_submission_id)
     check_input(params.input)
     new = changed(entry, params.input)
@@ -93,7 +101,7 @@ async def queue_update(call: Call, params: QueueUpdateParams) -> Wire:
 
 
 async def queue_delete(call: Call, params: QueueDeleteParams) -> Wire:
-    queue = call.server.queues.of(params.thread_id)
+    queue = _queue(call, params.thread_id)
     left = [entry for entry in queue if entry.id != params.queued_submission_id]
     if len(left) != len(queue):
         call.server.queues.put(params.thread_id, left)
@@ -101,7 +109,7 @@ async def queue_delete(call: Call, params: QueueDeleteParams) -> Wire:
 
 
 async def queue_reorder(call: Call, params: QueueReorderParams) -> Wire:
-    queue = {entry.id: entry for entry in call.server.queues.of(params.thread_id)}
+    queue = {entry.id: entry for entry in _queue(call, params.thread_id)}
     if sorted(params.queued_submission_ids) != sorted(queue):
         raise RpcError("queue reorder must include every queued submission exactly once")
     call.server.queues.put(params.thread_id, [queue[entry_id] for entry_id in params.queued_submission_ids])
@@ -110,7 +118,7 @@ async def queue_reorder(call: Call, params: QueueReorderParams) -> Wire:
 
 async def queue_start(call: Call, params: QueueStartParams) -> Wire:
     """Start what waits without waiting longer: the first of the queue, or the one that is named."""
-    queue = call.server.queues.of(params.thread_id)
+    queue = _queue(call, params.thread_id)
     if not queue:
         raise RpcError("queue is empty")
     entry = queue[0] if params.queued_submission_id is None else _find(queue, params.queued_submission_id)

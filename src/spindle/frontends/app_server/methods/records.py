@@ -34,6 +34,7 @@ from spindle.frontends.app_server.threads import (
     TurnsPageParams,
     last_cursors,
     page,
+    page_size,
     recorded_turns,
     thread_from_file,
     thread_from_summary,
@@ -150,8 +151,7 @@ class UnsubscribeResult(Wire, frozen=True, kw_only=True):
 
 
 async def thread_list(call: Call, params: ThreadListParams) -> Wire:
-    if not 1 <= params.limit <= MAX_PAGE:
-        raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
+    limit = page_size(params.limit)
     if params.section_id is not None:
         return ThreadListResult(data=[], next_cursor=None, backwards_cursor=None)
     found = await asyncio.to_thread(
@@ -168,7 +168,7 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
             descending=params.sort_direction == "desc",
         ),
         cursor=params.cursor,
-        limit=params.limit,
+        limit=limit,
     )
     notes = call.server.store.git_notes.all()
     threads = [with_git(listed(call, summary), notes.get(summary.id)) for summary in found.threads]
@@ -244,15 +244,29 @@ async def items_list(call: Call, params: ItemsListParams) -> Wire:
 
 async def thread_archive(call: Call, params: ThreadParams) -> After:
     ref = call.server.store.find(params.thread_id)
+    note = ThreadArchived(thread_id=params.thread_id)
+    if await _puts_away_unrecorded(call, ref, params.thread_id):
+        return _told(call, note)
     if ref is None or ref.archived:
         raise ThreadNotFound(f"no rollout found for thread id {params.thread_id}")
     await call.server.unload(ref.id)
     call.server.store.archive(ref.id)
-    return _told(call, ThreadArchived(thread_id=ref.id))
+    return _told(call, note)
+
+
+async def _puts_away_unrecorded(call: Call, ref: ThreadRef | None, thread_id: str) -> bool:
+    """A thread in which nothing was said yet has no file: all there is of it ends here. False for any other."""
+    loaded = call.server.threads.get(thread_id)
+    if ref is not None or loaded is None or loaded.live.path is None:
+        return False
+    return await call.server.unload(thread_id)
 
 
 async def thread_unarchive(call: Call, params: ThreadParams) -> After:
-    ref = call.server.store.unarchive(params.thread_id)
+    archived = call.server.store.find(params.thread_id)
+    if archived is None or not archived.archived:
+        raise ThreadNotFound(f"no archived rollout found for thread id {params.thread_id}")
+    ref = call.server.store.unarchive(archived.id)
     thread = await asyncio.to_thread(_recorded, call, ref, False)
     return After(
         ThreadResult(thread=thread), lambda: call.server.tell_all(ThreadUnarchived(thread_id=params.thread_id))
@@ -260,6 +274,9 @@ async def thread_unarchive(call: Call, params: ThreadParams) -> After:
 
 
 async def thread_delete(call: Call, params: ThreadParams) -> After:
+    found = call.server.store.find(params.thread_id)
+    if await _puts_away_unrecorded(call, found, params.thread_id):
+        return _told(call, ThreadDeleted(thread_id=params.thread_id))
     ref = call.server.store.get(params.thread_id)
     await call.server.unload(ref.id)
     from spindle.api.undoing import delete_thread  # seldom, and it knows the store of checkpoints

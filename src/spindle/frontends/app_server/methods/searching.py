@@ -10,7 +10,7 @@ from spindle.frontends.app_server.method import Call, Method
 from spindle.frontends.app_server.methods.records import INTERACTIVE, Direction, listed, source_kinds
 from spindle.frontends.app_server.objects import Thread, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
-from spindle.frontends.app_server.threads import MAX_PAGE
+from spindle.frontends.app_server.threads import page_size
 from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage
 
 
@@ -39,8 +39,6 @@ async def thread_search(call: Call, params: SearchParams) -> Wire:
     term = params.search_term.strip()
     if not term:
         raise RpcError("searchTerm must not be empty", INVALID_PARAMS)
-    if not 1 <= params.limit <= MAX_PAGE:
-        raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
     page, snippets = await asyncio.to_thread(_search, call, params, term)
     threads = zip(page.threads, snippets, strict=True)
     data = [Found(thread=listed(call, summary), snippet=snippet) for summary, snippet in threads]
@@ -56,7 +54,7 @@ def _search(call: Call, params: SearchParams, term: str) -> tuple[ThreadPage, li
             descending=params.sort_direction == "desc",
         ),
         cursor=params.cursor,
-        limit=params.limit,
+        limit=page_size(params.limit),
     )
     return page, [snippet_of(store, summary, term) for summary in page.threads]
 
