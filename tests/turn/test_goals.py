@@ -120,6 +120,20 @@ async def test_what_the_record_says_is_what_codex_writes(start: Start) -> None:
     assert last == {**first, "turnId": turn.turn_id, "goal": {**goal, "status": "complete", "tokensUsed": 220}}
 
 
+async def test_a_goal_that_was_just_made_has_not_been_changed_since(start: Start) -> None:
+    class Ticking(FixedClock):
+        def now(self) -> float:
+            self.advance(1)
+            return super().now()
+
+    driver = await begin(start, reports("complete"), says("done"), reports("complete"), says("too"), clock=Ticking())
+    for _ in range(2):
+        goal = await set_goal(driver)
+        assert goal["updatedAt"] == goal["createdAt"]
+        done = await until_status(driver, "complete")
+        assert done["updatedAt"] > done["createdAt"] == goal["createdAt"]
+
+
 async def test_its_tools_join_the_end_of_the_list_with_the_first_goal_and_stay(start: Start) -> None:
     driver = await begin(start, says("hello"), reports("complete"), says("done"), says("bye"))
     await driver.turn("hi")

@@ -115,7 +115,9 @@ class Goals(Feature):
 
     def _put(self, goal: Goal | None, turn_id: str | None = None, sub_id: str = "") -> None:
         """The goal is this one from now on: record it, then tell it."""
-        if goal is not None:
+        former = self._recorded
+        if goal is not None and former is not None and goal.created_at == former.created_at:
+            # Another one was made a moment ago: it has not been changed since, though a second may have begun.
             goal = msgspec.structs.replace(goal, updated_at=self._now())
         self._goal = self._recorded = goal
         history = self._session.thread.history
