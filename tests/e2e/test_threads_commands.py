@@ -67,7 +67,8 @@ def test_json_has_the_thread_and_its_turns_as_the_app_server_gives_them(spindle:
     assert items["agentMessage"]["text"].startswith("the answer <script>")
     command = items["commandExecution"]
     assert (command["id"], command["exitCode"], command["status"]) == ("c1", 3, "failed")
-    assert command["command"] == "echo in-the-command; exit 3" and command["aggregatedOutput"] == "in-the-command\n"
+    assert command["command"].endswith(" -lc 'echo in-the-command; exit 3'")
+    assert command["aggregatedOutput"] == "in-the-command\n"
     changes = {Path(change["path"]).name: change for change in items["fileChange"]["changes"]}
     assert changes["new.md"]["kind"] == {"type": "add"} and changes["new.md"]["diff"] == "```\n~~~~~\n"
     assert changes["old.txt"]["kind"]["type"] == "update" and changes["old.txt"]["diff"] == "@@\n-one\n+two\n"

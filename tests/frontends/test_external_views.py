@@ -69,7 +69,7 @@ def test_a_record_shows_it_once_and_nobody_takes_it_for_a_persons(has_event: boo
     items = [item for turn in view.transcript(history.records) for item in turn.items]
     assert [item["type"] for item in items] == ["FunctionCallOutput", "UserMessage"]
     assert items[0] == SHOWN
-    call, end, said = replay(history.records, "/w")
+    call, end, said = replay(history.records, "/w", {})
     assert (call["title"], end["status"], said["sessionUpdate"]) == (
         "Message from n.ci",
         "completed",

@@ -33,6 +33,9 @@ class Peer:
     async def write(self, data: bytes) -> None:
         self.written.append(data)
 
+    async def turn_away(self, line: bytes) -> None:
+        self.written.append(line)
+
     async def close(self) -> None:
         pass
 

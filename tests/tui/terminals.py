@@ -193,7 +193,11 @@ class Tui:
     def submit(self, text: str) -> Self:
         """Type a message, see it in the composer, and press Enter."""
         self.type(text)
-        self.wait_for(text, where="screen")
+        if text.startswith("/"):
+            # The list below the composer shows a command before the last of its letters was read.
+            self.until(lambda: any(row.strip() == f"› {text}" for row in self.screen.split("\n")), f"{text!r} typed")
+        else:
+            self.wait_for(text, where="screen")
         return self.key("enter")
 
     def resize(self, columns: int, rows: int) -> Self:

@@ -33,6 +33,7 @@ from spindle.frontends.app_server.objects import (
     UserMessageItem,
     WebSearchItem,
 )
+from spindle.frontends.plain_text import script_in
 from spindle.protocol.clock import iso_utc
 from spindle.protocol.items import encode_payload, name_of_external
 
@@ -73,7 +74,7 @@ def _blocks(item: ThreadItem) -> Iterator[Block]:
             if thought := "\n\n".join(summary or content):
                 yield Block("prose", "Reasoning", thought)
         case CommandItem(command=command, aggregated_output=output, exit_code=code):
-            yield command_block(command, output or "", code)
+            yield command_block(script_in(command), output or "", code)
         case FileChangeItem(changes=changes, status=status):
             failed = "" if status == "completed" else f" ({status})"
             for change in changes:

@@ -55,9 +55,25 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 def command_text(command: list[str]) -> str:
     """What is run, as a person would type it: a script without the shell that reads it."""
+    script = _script_of(command)
+    return visible(shell_join(command) if script is None else script.strip("\n"), keep="\n\t")
+
+
+def script_in(command_line: str) -> str:
+    """The same of a command line, with nothing made visible: the script that a shell is given, else the whole line."""
+    import shlex  # only an export has command lines
+
+    try:
+        script = _script_of(shlex.split(command_line))
+    except ValueError:  # a quote that is not closed: not a line of ours
+        script = None
+    return command_line if script is None else script
+
+
+def _script_of(command: list[str]) -> str | None:
     if len(command) == 3 and command[0].rpartition("/")[2] in SHELLS and command[1] in ("-c", "-lc"):
-        return visible(command[2].strip("\n"), keep="\n\t")
-    return visible(shell_join(command), keep="\n\t")
+        return command[2]
+    return None
 
 
 def output_lines(output: str) -> list[str]:
