@@ -99,6 +99,18 @@ def test_a_file_that_a_person_changes_after_the_kill_is_left_alone(tmp_path: Pat
     assert (bench.root / "dir/b.txt").read_text() == "beta\n" and not (bench.root / "new.txt").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_that_goes_back_keeps_its_owner(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    file = bench.root / "a.txt"
+    was = file.read_bytes()
+    os.chown(file, 54321, 54322)
+    bench.turn("echo one > a.txt")
+    assert not bench.undo(Undo()).is_refused
+    assert file.read_bytes() == was
+    assert (file.stat().st_uid, file.stat().st_gid) == (54321, 54322)
+
+
 def test_a_restoration_that_fails_puts_everything_back(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn(WORK)
