@@ -29,6 +29,8 @@ ASCII_SIGNS = {
     "between": "-",
     "tail": "|",
 }
+TITLE, YOURS, BAD = "35", "36", "31"
+"""How the beginning of a block looks: of ours, of yours, of what failed."""
 SHELLS = ("bash", "dash", "fish", "ksh", "sh", "zsh")
 
 

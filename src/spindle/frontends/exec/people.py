@@ -89,9 +89,9 @@ class TextPrinter(Printer):
             return
         # A program gets the exact text, a terminal nothing that would drive it.
         if is_terminal(STDOUT):
-            from spindle.frontends.exec.tables import fit_tables  # only a person has use for it
+            from spindle.frontends.exec.fitted import fit_text  # only a person has use for it
 
-            last_message = fit_tables(printable(last_message), columns_of(STDOUT))
+            last_message = fit_text(printable(last_message), columns_of(STDOUT))
         write_out(last_message.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
