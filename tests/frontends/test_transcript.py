@@ -148,6 +148,19 @@ def test_a_label_takes_no_second_row() -> None:
     assert "\n✓ succeeded in 1.25s: cat aaaaaaaaaaaaa…\n" in shown
 
 
+def test_a_command_that_was_stopped_did_not_fail_by_itself() -> None:
+    transcript = Transcript(Look(), version="1.0", summary="auto")
+    transcript.is_stopping = True
+    shown = "".join(map(transcript.translate, [began(), ended("", 143), began(), ended("", 2)]))
+    assert shown.splitlines()[1] == "✗ stopped after 1.25s:" and shown.splitlines()[-1] == "✗ exited 2 in 1.25s:"
+
+
+def test_titles_and_failures_are_bold() -> None:
+    shown = text(began(), ended("", 1), Error(message="no"), color=True)
+    assert "\x1b[1;35mexec\x1b[0m" in shown and "\x1b[1;31mERROR:\x1b[0m" in shown
+    assert "\x1b[1;31m✗ exited 1 in 1.25s:\x1b[0m" in shown
+
+
 def test_a_line_of_ten_megabytes_takes_a_few_rows() -> None:
     shown = text(began(), ended("x" * 10_000_000 + "\nverdict\n"), max_output_lines=20, width=lambda: 40)
     assert [cells(line) for line in shown.splitlines()[2:]] == [120, 9]

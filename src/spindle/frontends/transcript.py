@@ -51,6 +51,8 @@ DIFF_STYLES = {"+": "32", "-": "31", "@": "36"}
 CHANGE_LETTERS = {"add": "A", "delete": "D", "update": "M"}
 NEVER_RAN = -1
 """The exit code of a command that was not started."""
+FIRST_SIGNAL = 128
+"""A larger exit code says which signal ended the command."""
 
 
 class Transcript:
@@ -83,6 +85,8 @@ class Transcript:
         """The commands that run, by call."""
         self.just_began: str | None = None
         """The call whose command was shown last, with nothing after it."""
+        self.is_stopping = False
+        """The turn was asked to stop: a command that a signal ends now did not fail."""
         self._goal: str | None = None
         """The status of the thread's goal; while it is active, another turn follows."""
         self._kind: str | None = None
@@ -101,7 +105,7 @@ class Transcript:
                 if self.look.hide_reasoning or not any(summary):
                     return ""
                 lines = printable("\n\n".join(summary)).split("\n")
-                return self._titled("thinking", "35;3", "thinking", self._indented(lines, "3"))
+                return self._titled("thinking", "1;35;3", "thinking", self._indented(lines, "3"))
             case ItemCompleted(item={"type": "AgentMessage", "content": content}):
                 return self.message_title() + self.message_text("".join(part["text"] for part in content)) + "\n"
             case ExecCommandBegin():
@@ -255,8 +259,10 @@ class Transcript:
         verdict = f"succeeded in {took}" if is_ok else f"exited {msg.exit_code} in {took}"
         if msg.exit_code == NEVER_RAN:
             verdict = "did not run"
+        elif self.is_stopping and msg.exit_code > FIRST_SIGNAL:
+            verdict = f"stopped after {took}"
         head = f"{self.signs['ok' if is_ok else 'failed']} {verdict}:"
-        title = self._paint("32" if is_ok else BAD, head)
+        title = self._paint("1;32" if is_ok else BAD, head)
         shown = self._commands.pop(msg.call_id, None) or command_text(msg.command)
         follows = self.just_began == msg.call_id and not self._commands
         if not follows:

@@ -75,6 +75,7 @@ class TextPrinter(Printer):
                 pass
 
     def stopping(self) -> None:
+        self._transcript.is_stopping = True
         if self._live is not None:
             self._live.stopping()
 
