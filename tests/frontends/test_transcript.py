@@ -23,6 +23,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TokenCount,
     TurnAborted,
+    UserMessage,
     Warning,
     usage_info,
 )
@@ -237,6 +238,10 @@ def test_the_end_names_the_way_back_to_a_thread_that_is_recorded(last: Msg) -> N
 def test_a_command_that_still_runs_at_the_end_is_named() -> None:
     shown = text(began(), TaskComplete(turn_id="u", last_agent_message="x"))
     assert shown == "exec ls in /w\n\nstopped with the turn: ls\ntokens used: 0\n"
+
+
+def test_the_last_newline_of_a_piped_prompt_leaves_no_gap() -> None:
+    assert text(UserMessage(message="fix it\n\n"), Warning(message="w")) == "user\nfix it\n\nwarning: w\n"
 
 
 def test_a_message_is_shown_once() -> None:

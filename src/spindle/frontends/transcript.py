@@ -211,7 +211,7 @@ class Transcript:
 
     def _user(self, text: str) -> str:
         """The prompt; of a long one that was piped in, a terminal gets head and tail."""
-        lines = printable(text).split("\n")
+        lines = printable(text).rstrip("\n").split("\n")
         return self._titled("user", YOURS, "user", self._indented(self.clip_output(lines), indent=""))
 
     def _external(self, shown: dict[str, Any]) -> str:
