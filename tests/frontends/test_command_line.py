@@ -70,6 +70,7 @@ def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values:
     ("line", "sentence"),
     [
         ("exce x", "unknown command 'exce'; did you mean `spindle exec`?"),
+        ("mpc list", "unknown command 'mpc'; did you mean `spindle mcp`?"),
         ("thread", "unknown command 'thread'; did you mean `spindle threads`?"),
         ("apply the patch", "Codex has a command 'apply', Spindle does not"),
         ("fix it --json", "--json is no option of `spindle`"),
@@ -103,7 +104,8 @@ def test_a_slip_is_named_with_what_was_probably_meant(line: str, sentence: str) 
 
 
 @pytest.mark.parametrize(
-    ("line", "doubtful"), [(["frobnicate"], "frobnicate"), (["--", "frobnicate"], ""), (["a b"], "")]
+    ("line", "doubtful"),
+    [(["frobnicate"], "frobnicate"), (["--", "frobnicate"], ""), (["a b"], ""), (["cap", "all", "retries"], "")],
 )
 def test_a_single_word_that_is_no_command_may_be_a_prompt_or_a_slip(line: list[str], doubtful: str) -> None:
     """In a terminal it is sent; elsewhere it is refused (tests/e2e/test_cli.py)."""
