@@ -12,7 +12,7 @@ from spindle.frontends.cli import load
 from spindle.frontends.command_line import check_words, read
 from spindle.frontends.command_table import SPINDLE
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command, common_of, options_of, shown_options, walk
-from spindle.frontends.help_pages import page
+from spindle.frontends.help_pages import page, sentence
 
 PATHS = [*walk(SPINDLE)]
 
@@ -190,3 +190,8 @@ def test_a_page_lists_its_own_options_first_and_no_common_one_without_effect() -
     assert text.index("--last") < text.index("--json") < text.index("Common options:") < text.index("--model")
     assert "--no-alt-screen" not in text and "--ask-for-approval" not in text
     assert "--model" not in page(read(["archive"]).path)
+
+
+def test_every_page_begins_with_a_sentence_that_ends_once() -> None:
+    ends = [sentence(path[-1].summary)[-2:] for path in walk(SPINDLE)]
+    assert [end for end in ends if (end[0] in ".?…") == (end[1] in ".?…")] == []
