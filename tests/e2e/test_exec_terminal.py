@@ -206,6 +206,18 @@ def test_a_failed_turn_names_the_way_back(watch: Watch, server: FakeServer) -> N
         assert re.search(r"\nto go on: spindle exec resume -s workspace-write [0-9a-f-]{36}$", screen.text)
 
 
+def test_the_way_back_asks_for_what_this_command_line_asked_for(
+    watch: Watch, server: FakeServer, workspace: Path
+) -> None:
+    (workspace / "sub").mkdir()
+    asked = ["-m", "some-model", "-C", "sub", "-c", "model_provider=fake", "-s", "danger-full-access"]
+    with watch("exec", *asked, "hi", columns=120) as screen:
+        assert screen.wait() == 0
+        # Not the run of the machine: that is for a person to ask for.
+        way = r"\nto go on: spindle exec resume -m some-model -C sub -c model_provider=fake [0-9a-f-]{36}$"
+        assert re.search(way, screen.text)
+
+
 def test_an_unrecorded_thread_has_no_way_back(watch: Watch, server: FakeServer) -> None:
     with watch("exec", "--ephemeral", "hi") as screen:
         assert screen.wait() == 0 and "tokens used" in screen.text and "to go on" not in screen.text

@@ -26,6 +26,7 @@ from spindle.protocol.quote import shell_join
 if TYPE_CHECKING:
     from spindle.api.door import OpenThread, SessionRequest
     from spindle.frontends.exec.live import Live
+    from spindle.frontends.options import Parsed
 
 FEWEST_OUTPUT_LINES, MOST_OUTPUT_LINES = 8, 20
 
@@ -33,7 +34,7 @@ FEWEST_OUTPUT_LINES, MOST_OUTPUT_LINES = 8, 20
 class TextPrinter(Printer):
     """Progress on stderr, the final message on stdout; once, when both are the same terminal."""
 
-    def __init__(self, thread: OpenThread, request: SessionRequest, color: str) -> None:
+    def __init__(self, thread: OpenThread, request: SessionRequest, options: Parsed) -> None:
         config, clock = request.config, request.clock
         started_s = clock.monotonic()
         self._is_lost = False
@@ -42,7 +43,7 @@ class TextPrinter(Printer):
         """The agent's last message that stands on stderr."""
         self._transcript = Transcript(
             Look(
-                color=wants_color(color, STDERR, os.environ),
+                color=wants_color(options.value("color") or "auto", STDERR, os.environ),
                 plain_ascii=wants_ascii(os.environ),
                 hide_reasoning=config.hide_agent_reasoning,
                 max_output_lines=_output_lines(),
@@ -52,7 +53,7 @@ class TextPrinter(Printer):
             summary=thread.settings.summary,
             elapsed_s=lambda: clock.monotonic() - started_s,
             notes=_notes(thread, request),
-            way_back=lambda thread_id: way_back(thread_id, request),
+            way_back=lambda thread_id: way_back(thread_id, request, options),
         )
         self._transcript.set_usage(thread.usage.to_dict())
         self._live: Live | None = None
@@ -119,11 +120,19 @@ def _output_lines() -> int | None:
     return max(FEWEST_OUTPUT_LINES, min(MOST_OUTPUT_LINES, terminal_size(STDERR)[1] // 2))
 
 
-def way_back(thread_id: str, request: SessionRequest) -> str:
-    """The command that goes on with the thread, in the sandbox that was asked for on the command line."""
-    mode = request.config.sandbox.mode
-    is_asked_for = request.config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write"
-    return shell_join(["spindle", "exec", "resume", *(["-s", mode] if is_asked_for else []), thread_id])
+def way_back(thread_id: str, request: SessionRequest, options: Parsed) -> str:
+    """The command that goes on with the thread where it is, with the model, the provider and the sandbox that the
+    command line asked for: what was said to a model on this computer must not go to another one unasked."""
+    words = ["spindle", "exec", "resume", *(["--oss"] if options.flag("oss") else [])]
+    for name, key in (("--local-provider", "local_provider"), ("-p", "profile"), ("-m", "model"), ("-C", "cd")):
+        if (value := options.value(key)) is not None:
+            words += [name, value]
+    origins, mode = request.config.origins, request.config.sandbox.mode
+    if origins.get("model_provider") == "-c":
+        words += ["-c", f"model_provider={request.config.provider.id}"]
+    if origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
+        words += ["-s", mode]
+    return shell_join([*words, thread_id])
 
 
 def _notes(thread: OpenThread, request: SessionRequest) -> dict[str, str]:
