@@ -101,6 +101,8 @@ def test_empty_lines_at_the_ends_are_left_out() -> None:
 def test_what_streams_is_broken_as_it_will_stand() -> None:
     fitted = FittedText(lambda: 20)
     assert fitted.rows("A line of several wor", 19) == ["A line of several", "wor"]
+    assert fitted.add("a\n\n") == "a\n" and fitted.rows("b", 19) == ["", "b"] and fitted.rows("", 19) == []
+    assert fitted.add("b\u2028\n") == "\nb\u2028\n"
     assert fitted.rows("x" * 20, 19) == ["x" * 19, "x"] and fitted.rows("", 19) == []
     assert fitted.add("| a | b |\n") == "" and fitted.rows("|---|", 19) == ["| a | b |", "|---|"]
 

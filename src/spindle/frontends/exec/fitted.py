@@ -39,11 +39,11 @@ class FittedText:
 
     def add(self, lines: str) -> str:
         """What can be shown after these lines, each of which ends in a newline."""
-        return "".join(map(self._take, lines.splitlines(keepends=True)))
+        return "".join(self._take(f"{line}\n") for line in lines.split("\n")[:-1])
 
     def rows(self, unfinished: str, width: int) -> list[str]:
         """What is held and the line that is not whole yet, for drawing."""
-        lines = [*self._held, *(self._folded(unfinished, width) if unfinished else [])]
+        lines = [*self._held, *([*(self._blank or ""), *self._folded(unfinished, width)] if unfinished else [])]
         return [row for line in lines for row in rows_of(line.removesuffix("\n").expandtabs(8), width)]
 
     def end(self) -> str:
@@ -62,11 +62,11 @@ class FittedText:
                 return self._space()
             held, self._held = self._held, []
             return self._space() + "".join(held)
-        table, text = self.end(), line.removesuffix("\n")
-        if not self._fence and not text.strip():
+        table = self.end()
+        if not self._fence and not line.strip():
             self._blank = None if self._blank is None else f"{self._blank}\n"
             return table
-        return table + self._space() + "\n".join(self._folded(text, self._width())) + line[len(text) :]
+        return table + self._space() + "\n".join(self._folded(line[:-1], self._width())) + "\n"
 
     def _space(self) -> str:
         """The empty lines that were held back, now that something follows them."""
