@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spindle import __version__
 from spindle.frontends.exec.printer import Printer, write_out
+from spindle.frontends.launch import kept_options
 from spindle.frontends.plain_text import Look, printable
 from spindle.frontends.terminal import (
     STDERR,
@@ -121,18 +122,12 @@ def _output_lines() -> int | None:
 
 
 def way_back(thread_id: str, request: SessionRequest, options: Parsed) -> str:
-    """The command that goes on with the thread where it is, with the model, the provider and the sandbox that the
-    command line asked for: what was said to a model on this computer must not go to another one unasked."""
-    words = ["spindle", "exec", "resume", *(["--oss"] if options.flag("oss") else [])]
-    for name, key in (("--local-provider", "local_provider"), ("-p", "profile"), ("-m", "model"), ("-C", "cd")):
-        if (value := options.value(key)) is not None:
-            words += [name, value]
-    origins, mode = request.config.origins, request.config.sandbox.mode
-    if origins.get("model_provider") == "-c":
-        words += ["-c", f"model_provider={request.config.provider.id}"]
-    if origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
+    """The command that goes on with the thread as this command line asked, but never with the run of the machine."""
+    config, mode = request.config, request.config.sandbox.mode
+    words = kept_options(options, config, options.value("model"))
+    if config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
         words += ["-s", mode]
-    return shell_join([*words, thread_id])
+    return shell_join(["spindle", "exec", "resume", *words, thread_id])
 
 
 def _notes(thread: OpenThread, request: SessionRequest) -> dict[str, str]:
