@@ -332,6 +332,12 @@ def test_a_locale_without_unicode_gets_signs_it_can_show(
         assert screen.wait() == 0 and "größer ✓" in screen.text and "[ok] succeeded in " in screen.text
 
 
+def test_the_demo_fits_the_terminal_too(watch: Watch) -> None:
+    with watch("demo", "--fast", columns=42, rows=200) as screen:
+        assert screen.wait() == 0
+        assert "\nThe tests of textstats.py fail. Find out\nwhy, fix it, and show me that they pass.\n" in screen.text
+
+
 def test_a_log_gets_every_line_once_and_nothing_to_redraw(
     spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
 ) -> None:
