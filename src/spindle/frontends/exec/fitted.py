@@ -1,7 +1,7 @@
-"""Markdown tables in what the agent says, laid out in the width of the terminal. Pure.
+"""What the agent says, laid out in the width of the terminal: its tables, and lines that end between words. Pure.
 
-Everything but a table passes as it is. A table that fits keeps its form, with aligned columns. In one that does not,
-cells go over several lines, and where columns have no room at all, each row becomes a block. Nothing is lost.
+A table that fits keeps its form, with aligned columns. In one that does not, cells go over several lines, and where
+columns have no room at all, each row becomes a block. Code stays as it is, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from spindle.frontends.fit import cells, hang, wrap
+from spindle.frontends.fit import cells, fold, hang, rows_of, wrap
 
 MOST_LINES = 400
 """A longer table is given as it was written: nobody waits for the end of one that may have none."""
@@ -18,14 +18,18 @@ _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
 _BAR = re.compile(r"(`+).*?\1|\\.|\|")
 """A bar that separates cells, after whatever may hold one that does not: code, and an escape."""
 _NARROWEST = 4
+_NO_PROSE = re.compile(r"\||\t| {4}(?! *(?:[-+*]|\d{1,3}[.)]) )")
+"""How a row of a table begins, and code; what is indented and has the sign of an entry is a list in a list."""
 
 
-class FittedTables:
+class FittedText:
     """Takes whole lines and gives them on; a table is held back until it has ended."""
 
     def __init__(self, width: Callable[[], int | None]) -> None:
         self._width = width
         self._held: list[str] = []
+        self._blank: str | None = None
+        """The empty lines before what comes next, if anything does; None before the first line."""
         self._fence = ""
 
     @property
@@ -35,12 +39,15 @@ class FittedTables:
 
     def add(self, lines: str) -> str:
         """What can be shown after these lines, each of which ends in a newline."""
-        if "|" not in lines and not self._held and "```" not in lines and "~~~" not in lines:
-            return lines
-        return "".join(map(self._take, lines.splitlines(keepends=True)))
+        return "".join(self._take(f"{line}\n") for line in lines.split("\n")[:-1])
+
+    def rows(self, unfinished: str, width: int) -> list[str]:
+        """What is held and the line that is not whole yet, for drawing."""
+        lines = [*self._held, *([*(self._blank or ""), *self._folded(unfinished, width)] if unfinished else [])]
+        return [row for line in lines for row in rows_of(line.removesuffix("\n").expandtabs(8), width)]
 
     def end(self) -> str:
-        """The text is over: what is still held."""
+        """The text is over: what is still held. Empty lines at the end are left out, as those at the beginning are."""
         held, self._held = self._held, []
         return _shown(held, self._width())
 
@@ -52,18 +59,33 @@ class FittedTables:
             self._held.append(line)
             is_table = len(self._held) < 2 or _is_head(self._held[0], self._held[1])
             if is_table and len(self._held) <= MOST_LINES:
-                return ""
+                return self._space()
             held, self._held = self._held, []
-            return "".join(held)
-        return self.end() + line
+            return self._space() + "".join(held)
+        table = self.end()
+        if not self._fence and not line.strip():
+            self._blank = None if self._blank is None else f"{self._blank}\n"
+            return table
+        return table + self._space() + "\n".join(self._folded(line[:-1], self._width())) + "\n"
+
+    def _space(self) -> str:
+        """The empty lines that were held back, now that something follows them."""
+        blank, self._blank = self._blank, ""
+        return blank or ""
+
+    def _folded(self, line: str, width: int | None) -> list[str]:
+        """A line in rows, if it is prose; what breaks in code or in a table is left to the terminal."""
+        if width is None or self._fence or _NO_PROSE.match(line) is not None:
+            return [line]
+        return fold(line, width)
 
 
-def fit_tables(text: str, width: int | None) -> str:
+def fit_text(text: str, width: int | None) -> str:
     """A whole text."""
-    if width is None or "|" not in text:
+    if width is None:
         return text
-    tables = FittedTables(lambda: width)
-    whole = tables.add(text if text.endswith("\n") else text + "\n") + tables.end()
+    fitted = FittedText(lambda: width)
+    whole = fitted.add(text if text.endswith("\n") else text + "\n") + fitted.end()
     return whole if text.endswith("\n") else whole.removesuffix("\n")
 
 

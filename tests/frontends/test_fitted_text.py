@@ -1,4 +1,4 @@
-"""Markdown tables in what the agent says, in the width of the terminal."""
+"""What the agent says, in the width of the terminal: its tables, and lines that end between words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.frontends.exec.tables import MOST_LINES, FittedTables, fit_tables
+from spindle.frontends.exec.fitted import MOST_LINES, FittedText, fit_text
 from spindle.frontends.fit import cells
 
 TABLE = """Before.
@@ -22,7 +22,7 @@ After | it.
 
 def test_a_table_that_fits_gets_aligned_columns_and_stays_markdown() -> None:
     assert (
-        fit_tables(TABLE, 80)
+        fit_text(TABLE, 80)
         == """Before.
 
 | Name   |             What              |      N |
@@ -38,7 +38,7 @@ After | it.
 def test_cells_that_do_not_fit_go_over_several_lines() -> None:
     table = "| Name | What it does |\n|---|---|\n| one | reads the head of a file |\n| two | writes it |\n"
     assert (
-        fit_tables(table, 26)
+        fit_text(table, 26)
         == """| Name | What it does    |
 | ---- | --------------- |
 | one  | reads the head  |
@@ -51,7 +51,7 @@ def test_cells_that_do_not_fit_go_over_several_lines() -> None:
 
 def test_where_columns_have_no_room_each_row_is_a_block() -> None:
     table = "| Name | Path |\n|--|--|\n| one | a/very/long/path |\n| two | another/long/path |"
-    assert fit_tables(table, 20) == (
+    assert fit_text(table, 20) == (
         "Name: one\nPath:\n    a/very/long/path\n\nName: two\nPath:\n    another/long/pat\n    h"
     )
 
@@ -69,11 +69,46 @@ def test_where_columns_have_no_room_each_row_is_a_block() -> None:
     ],
 )
 def test_what_is_no_table_stays_as_it_is(text: str) -> None:
-    assert fit_tables(text, 20) == text and fit_tables(TABLE, None) == TABLE
+    assert fit_text(text, 20) == text and fit_text(TABLE, None) == TABLE
+
+
+def test_prose_ends_its_rows_between_words_and_entries_hang_below_their_sign() -> None:
+    text = "A line of several words.\n- one entry of a list\n    1. an entry in an entry\nshort\n"
+    assert fit_text(text, 20).splitlines() == [
+        *("A line of several", "words.", "- one entry of a", "  list", "    1. an entry in", "       an entry", "short")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```sh\nmake one two three four five six\n```\n",
+        "    make one two three four five six\n",
+        "\tmake one two three four five six\n",
+        "https://example.com/a/long/address/that/is/copied\n",
+    ],
+)
+def test_code_and_addresses_are_left_to_the_terminal_to_break(text: str) -> None:
+    assert fit_text(text, 20) == text
+
+
+def test_empty_lines_at_the_ends_are_left_out() -> None:
+    fitted = FittedText(lambda: 20)
+    assert fitted.add("\n\na\n\n") + fitted.add("\nb\n\n| c |\n|---|\n") == "a\n\n\nb\n\n"
+    assert fitted.add("\n\n") + fitted.end() == "| c   |\n| --- |\n"
+
+
+def test_what_streams_is_broken_as_it_will_stand() -> None:
+    fitted = FittedText(lambda: 20)
+    assert fitted.rows("A line of several wor", 19) == ["A line of several", "wor"]
+    assert fitted.add("a\n\n") == "a\n" and fitted.rows("b", 19) == ["", "b"] and fitted.rows("", 19) == []
+    assert fitted.add("b\u2028\n") == "\nb\u2028\n"
+    assert fitted.rows("x" * 20, 19) == ["x" * 19, "x"] and fitted.rows("", 19) == []
+    assert fitted.add("| a | b |\n") == "" and fitted.rows("|---|", 19) == ["| a | b |", "|---|"]
 
 
 def test_a_table_without_an_end_is_not_waited_for() -> None:
-    tables = FittedTables(lambda: 30)
+    tables = FittedText(lambda: 30)
     assert tables.add("| a | b |\n|---|---|\n") == "" and tables.held == "| a | b |\n|---|---|\n"
     row = "| 1 | 2 |\n"
     assert tables.add(row * MOST_LINES).startswith("| a | b |\n|---|---|\n| 1 | 2 |\n")
@@ -88,7 +123,7 @@ def test_no_row_is_wider_than_the_terminal_and_no_letter_is_lost(rows: list[list
     table = [f"| {' | '.join(cell.replace('|', '/').replace('`', '') for cell in row)} |" for row in rows]
     table.insert(1, "|" + "---|" * count)
     text = "".join(f"{line}\n" for line in table)
-    shown = fit_tables(text, width)
+    shown = fit_text(text, width)
     if shown != text:
         assert [line for line in shown.splitlines() if cells(line) > width] == []
         letters = [char for row in rows[1:] for cell in row[:count] for char in cell if char in "日é🎉"]
