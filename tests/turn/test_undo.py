@@ -276,3 +276,15 @@ async def test_a_store_that_cannot_be_used_is_said_once_and_the_turn_runs(
     warned = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
     assert len([text for text in warned if "kept for undo" in text]) == 1
     assert (workspace / "a.txt").exists() and (workspace / "b.txt").exists()
+
+
+async def test_patches_that_shells_carry_side_by_side_go_back_all_of_them(start: Start, workspace: Path) -> None:
+    files = [workspace / f"{name}.txt" for name in "abcd"]
+    for file in files:
+        file.write_text("one\n")
+    script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-one\n+two\n*** End Patch\nEOF"
+    driver = await start()
+    await driver.turn("all", [runs(script.format(file.name), file.name) for file in files], says("done"))
+    assert [file.read_text() for file in files] == ["two\n"] * 4
+    assert names(await undo(driver)) == [file.name for file in files]
+    assert [file.read_text() for file in files] == ["one\n"] * 4
