@@ -154,3 +154,17 @@ async def test_a_busy_thread_does_not_keep_others_from_their_rest(opened: Opener
     await many.say(1, "word")
     assert await many.settle() == [1]
     await many.hearings[0].turn_end()
+    assert await many.settle() == [1]
+
+
+async def test_a_thread_that_cannot_be_packed_does_not_keep_others_from_their_rest(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0).open(opened, 3)
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    many.threads[0]._session.thread.history.request_lines.append(lambda: None)  # pyright: ignore[reportArgumentType]
+    for number in range(3):
+        many.hearings[number].start_turn(turn("word"))
+        await many.hearings[number].turn_end()
+    for thread in many.threads:
+        many.resting.used(thread)
+    assert await many.settle() == [1, 2] and len(told) == 1

@@ -16,6 +16,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
+from spindle.protocol.failed_calls import ToolCallFailed
 from spindle.protocol.ops import ExecApproval, PatchApproval
 
 ASKS = {"approval": "untrusted", "sandbox": "workspace-write"}
@@ -138,3 +139,14 @@ async def test_09_a_note_is_asked_about_where_a_command_that_writes_would_be(
         driver.submit(PatchApproval(id="m1", decision="denied"))
         await driver.until(TaskComplete)
     assert bool(list((tmp_path / "codex-home").rglob("a.md"))) is not is_asked
+
+
+async def test_a_call_that_a_person_refused_is_not_told_as_one_that_failed(start: Start) -> None:
+    driver = await start(run("c1"), patches(ADD, "p1"), calls("nosuch", {}, "n1"), says("done"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="c1", decision="denied"))
+    await driver.until(ApplyPatchApprovalRequest)
+    driver.submit(PatchApproval(id="p1", decision="denied"))
+    failed = [msg for msg in await driver.end_of(sub_id) if isinstance(msg, ToolCallFailed)]
+    assert failed == [ToolCallFailed(call_id="n1", tool="nosuch", message="unsupported call: nosuch")]

@@ -93,11 +93,13 @@ class RestingThreads:
         waiting = [thread for due, thread in self._waiting() if due <= now]
         # One at a time, and what else there is to do comes in between: nobody has to wait for all of them. More, where
         # several are woken in between.
-        for thread in waiting[: 1 + len(waiting) // 4]:
-            size = thread.pack(partial(self.used, thread))
-            if size is None:
-                self._wait(thread, self._busy_s)
-            else:
-                del self._due[thread]
-                self._sizes[thread] = size or self._sizes.get(thread, 0)
-        self._look_again()
+        try:
+            for thread in waiting[: 1 + len(waiting) // 4]:
+                del self._due[thread]  # first: one that cannot be packed keeps nobody else from resting
+                size = thread.pack(partial(self.used, thread))
+                if size is None:
+                    self._wait(thread, self._busy_s)
+                else:
+                    self._sizes[thread] = size or self._sizes.get(thread, 0)
+        finally:
+            self._look_again()
