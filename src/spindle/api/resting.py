@@ -1,7 +1,7 @@
 """Which of many open threads rest: all but the ones used last.
 
-A process that holds many threads, and uses them in turn, would else hold the whole past of each of them, most of it
-in small objects that leave their room in pieces when they go.
+A process that holds many threads, and uses them in turn, would otherwise hold the whole past of each of them, most of
+it in small objects that leave the memory in pieces when they go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ where many threads take turns.
 """
 
 BUSY_S = 1.0
-"""After that a thread is looked at again in which something went on."""
+"""How long until a thread in which something went on is looked at again."""
 
 
 class RestingThreads:

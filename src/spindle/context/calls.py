@@ -30,7 +30,7 @@ _NOT_AS_IT_IS = ("truncated…", "[secret: ", "\ufffd")
 """What stands for something that was cut, masked, or no text."""
 _USER_COMMAND = r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>"
 _MAX_HEAD = 400
-"""So long at most is what stands before the output of a command: how it ended, how long it took."""
+"""What stands before the output of a command (how it ended, how long it took) is no longer than this."""
 # Numbers as commands have them: a model can have any text said in the place of a head.
 _EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d{1,10})\n"
 _SECONDS = r"(?m)^(?:Wall time|Duration): (\d{1,9}(?:\.\d{1,9})?) seconds$"

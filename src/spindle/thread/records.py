@@ -15,7 +15,7 @@ import msgspec
 from spindle.thread.entry import Record
 
 CHUNK = 64
-"""So many lines are packed together."""
+"""How many lines are packed together."""
 
 
 class Records(Sequence[Record]):

@@ -429,7 +429,7 @@ def _changed(path: str) -> ChangedMeanwhile:
 
 
 def _keep_owner(fd: int, path: str) -> None:
-    """A file that takes the place of another belongs to whom that belonged to, where we may give it away."""
+    """A file that takes the place of another gets the same owner, where we may give it away."""
     with contextlib.suppress(OSError):
         now = os.lstat(path)
         if (now.st_uid, now.st_gid) != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):
