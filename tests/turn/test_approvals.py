@@ -150,3 +150,10 @@ async def test_a_call_that_a_person_refused_is_not_told_as_one_that_failed(start
     driver.submit(PatchApproval(id="p1", decision="denied"))
     failed = [msg for msg in await driver.end_of(sub_id) if isinstance(msg, ToolCallFailed)]
     assert failed == [ToolCallFailed(call_id="n1", tool="nosuch", message="unsupported call: nosuch")]
+
+
+async def test_a_patch_in_a_shell_that_does_not_fit_is_told_as_a_call_that_failed(start: Start) -> None:
+    script = f"apply_patch <<'EOF'\n{CHANGE}EOF"
+    driver = await start(calls("exec_command", {"cmd": script}, "c1"), says("done"), sandbox="workspace-write")
+    (failed,) = [msg for msg in await driver.end_of(driver.begin("go")) if isinstance(msg, ToolCallFailed)]
+    assert (failed.call_id, failed.tool) == ("c1", "apply_patch") and "verification failed" in failed.message
