@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.frontends.exec.fitted import MOST_LINES, FittedText, fit_text
+from spindle.frontends.exec.fitted import MOST_CHARACTERS, MOST_LINES, FittedText, fit_text
 from spindle.frontends.fit import cells
 
 TABLE = """Before.
@@ -65,6 +67,8 @@ def test_where_columns_have_no_room_each_row_is_a_block() -> None:
         "| a | b |\n| c | d |\n",
         "| a | b |\n|---|\n| c | d |\n",
         "no table || at all",
+        "| written | meaning |\n|---|---|\n| a || b | one of both |\n",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | " + "long " * 1000 + "|\n| 5 | 6 |\n",
         "| a | b |",
     ],
 )
@@ -114,17 +118,30 @@ def test_a_table_without_an_end_is_not_waited_for() -> None:
     assert tables.add(row * MOST_LINES).startswith("| a | b |\n|---|---|\n| 1 | 2 |\n")
 
 
+def test_what_looks_like_a_table_takes_no_longer_for_its_form() -> None:
+    """Lines that a pattern would try in all ways, or that would be written many times over."""
+    ticks, blanks = "`" * (MOST_CHARACTERS - 20), " " * (MOST_CHARACTERS - 20)
+    odd = [f"| a |\n|---|\n| {ticks} a |\n", f"| a |\n|-{blanks}x\n| b |\n", f"| {ticks} a |\n|---|\n| b |\n"]
+    heads = [" a |" * 900, " a |" * 90_000, " " + "a" * 900_000 + " |"]
+    odd += [f"|{head}\n|{'---|' * head.count('|')}\n{'| b |' * 300}\n" for head in heads]
+    begun = time.process_time()
+    for text in odd:
+        for width in (8, 300):
+            assert len(fit_text(text * 2, width)) < 3_000_000
+    assert time.process_time() - begun < 5
+
+
 CELLS = st.text(st.sampled_from("ab |`\\日é🎉*"), max_size=30).filter(lambda text: "\n" not in text)
 
 
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=1, max_size=5), st.integers(8, 60))
 def test_no_row_is_wider_than_the_terminal_and_no_letter_is_lost(rows: list[list[str]], width: int) -> None:
     count = len(rows[0])
-    table = [f"| {' | '.join(cell.replace('|', '/').replace('`', '') for cell in row)} |" for row in rows]
+    table = [f"| {' | '.join(row)} |" for row in rows]
     table.insert(1, "|" + "---|" * count)
     text = "".join(f"{line}\n" for line in table)
     shown = fit_text(text, width)
     if shown != text:
         assert [line for line in shown.splitlines() if cells(line) > width] == []
-        letters = [char for row in rows[1:] for cell in row[:count] for char in cell if char in "日é🎉"]
+        letters = [char for row in rows[1:] for cell in row for char in cell if char in "ab`日é🎉"]
         assert [shown.count(char) >= letters.count(char) for char in set(letters)] == [True] * len(set(letters))
