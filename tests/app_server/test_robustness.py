@@ -111,7 +111,7 @@ def open_files(process: subprocess.Popen[bytes]) -> list[str]:
     return [os.readlink(entry) for entry in folder.iterdir()]
 
 
-def test_idle_threads_hold_no_descriptors_and_wake_up_when_they_are_used(
+def test_idle_threads_hold_no_descriptors_and_take_them_again_when_they_are_used(
     spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer
 ) -> None:
     command = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *spindle_cmd, "app-server"]
@@ -133,7 +133,7 @@ def test_idle_threads_hold_no_descriptors_and_wake_up_when_they_are_used(
     assert client.close() == 0
 
 
-def test_a_resting_thread_that_another_process_went_on_with_is_loaded_anew(
+def test_a_released_thread_that_another_process_went_on_with_is_loaded_anew(
     client: Client, spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer
 ) -> None:
     thread_id = client.start_thread()

@@ -165,18 +165,18 @@ class OpenThread:
         self.submit(InjectItems(items=items))
         await self.settle()
 
-    async def rest(self) -> None:
+    async def release(self) -> None:
         """Let go of the record's file and of the connection to the model, until the thread is used again."""
         if self._session.is_running:
             return
         if (writer := self._session.thread.history.writer) is not None:
-            writer.rest()
+            writer.release()
         await self._session.thread.client.aclose()
 
-    def wake(self) -> None:
+    def retake(self) -> None:
         """Take the record's file again. Raises ThreadError when another process has gone on with the thread."""
         if (writer := self._session.thread.history.writer) is not None:
-            writer.wake()
+            writer.retake()
 
     def pack(self, woken: Callable[[], None]) -> int | None:
         """Pack its past until somebody looks at it, which `woken` tells; gives how many bytes were packed.

@@ -39,7 +39,7 @@ class RolloutWriter:
         self._waiting: list[bytes] | None = []
         self._needs_newline = False
         self._left_at: int | None = None
-        """How long the file was when we let go of it; None unless we rest."""
+        """How long the file was when we let go of it; None unless we have released it."""
         self._ordinal: int | None = None
         """The next line's number, in a file of the generation that numbers its lines and refuses one that does not."""
 
@@ -113,17 +113,17 @@ class RolloutWriter:
             self._write(line)
         return timestamp
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Let go of the file and of its lock until something is recorded again: an idle thread holds no descriptor."""
         if self._fd is not None:
             self._left_at = os.fstat(self._fd).st_size
             os.close(self._fd)
             self._fd = None
 
-    def wake(self) -> None:
+    def retake(self) -> None:
         """Take the file again. Raises ThreadError when somebody else writes it, or has written it meanwhile."""
         if self._left_at is not None:
-            from spindle.thread.reopening import open_as_left  # only after a rest
+            from spindle.thread.reopening import open_as_left  # only after a release
 
             self._fd, self._left_at = open_as_left(self.path, self._left_at), None
 
@@ -139,7 +139,7 @@ class RolloutWriter:
             return
         if self._left_at is not None:
             try:
-                self.wake()
+                self.retake()
             except (OSError, ThreadError) as error:
                 self.failed = f"{self.path}: {error.strerror if isinstance(error, OSError) else error}"
                 self.close()

@@ -138,14 +138,14 @@ class AcpSession:
         if self.driven.is_busy:
             raise RpcError("a prompt of this session runs already; cancel it, or wait for its end", INVALID_REQUEST)
         try:
-            self.live.wake()
+            self.live.retake()
         except (ThreadError, OSError) as error:
             raise RpcError(f"{error}; load the session again to see what was done there", INTERNAL_ERROR) from error
         before, recorded = self.live.usage, len(self.live.records)
         try:
             end = await self._run(text, attached)
         finally:
-            await self.live.rest()
+            await self.live.release()
         has_refused = end.status == "completed" and _has_refused(self.live.records[recorded:])
         reason = "refusal" if has_refused else _stop_reason(end)
         return {"stopReason": reason, "usage": _used(before, self.live.usage)}

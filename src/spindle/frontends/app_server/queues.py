@@ -89,7 +89,7 @@ class Queues:
 
     async def start(self, thread_id: str, entry: QueuedSubmission) -> Turn:
         """Start a turn with it, or add it to the one that runs; it waits no longer."""
-        thread = await self._server.awake(thread_id)
+        thread = await self._server.ready(thread_id)
         items = input_to_items(entry.input, entry.client_user_message_id)
         turn = thread.running_turn
         if turn is None:

@@ -38,7 +38,7 @@ from spindle.protocol.clock import Clock, SystemClock
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
-MAX_AWAKE = 4
+MAX_HOLDING = 4
 """So many idle threads keep their file and their connection to the model open; the others hold no descriptor."""
 
 MAX_LOADED = 256
@@ -81,9 +81,9 @@ class Server:
         self.runtime = Runtime(self)
         self.queues = Queues(self)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._awake: dict[str, LoadedThread] = {}
+        self._holding: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
-        self._resting: set[asyncio.Task[None]] = set()
+        self._releasing: set[asyncio.Task[None]] = set()
         self._packing = RestingThreads()
         self._unloaded = self._ended = 0
         self._collecting: asyncio.TimerHandle | None = None
@@ -200,24 +200,24 @@ class Server:
         """A thread was used. Of those in which nothing happens, the ones used longest ago let go of what they hold."""
         if thread.is_closing:
             return
-        for places in (self.threads, self._awake):
+        for places in (self.threads, self._holding):
             places.pop(thread.id, None)
             places[thread.id] = thread
         self._packing.used(thread.live)
-        while len(self._awake) > MAX_AWAKE:
-            oldest = self._awake.pop(next(iter(self._awake)))
-            task = asyncio.ensure_future(oldest.live.rest())
-            self._resting.add(task)
-            task.add_done_callback(self._resting.discard)
+        while len(self._holding) > MAX_HOLDING:
+            oldest = self._holding.pop(next(iter(self._holding)))
+            task = asyncio.ensure_future(oldest.live.release())
+            self._releasing.add(task)
+            task.add_done_callback(self._releasing.discard)
         if len(self.threads) > MAX_LOADED:
             idle = (other for other in self.threads.values() if other.hearing.active_turn is None)
             self._unload_soon(next(idle, thread))
 
-    async def awake(self, thread_id: str) -> LoadedThread:
+    async def ready(self, thread_id: str) -> LoadedThread:
         """A thread that is about to be used; one that another process has gone on with is put away instead."""
         thread = self.loaded(thread_id)
         try:
-            thread.live.wake()
+            thread.live.retake()
         except (ThreadError, OSError) as error:
             await self.unload(thread.id)
             raise RpcError(f"{reason_of(error)}; thread/resume loads it as it is now") from error
@@ -229,7 +229,7 @@ class Server:
         if thread_id not in self.threads:
             return None
         try:
-            return await self.awake(thread_id)
+            return await self.ready(thread_id)
         except RpcError:
             return None
 
@@ -268,7 +268,7 @@ class Server:
     async def unload(self, thread_id: str) -> bool:
         """End a thread's session; its record stays. False if it was not loaded."""
         thread = self.threads.pop(thread_id, None)
-        self._awake.pop(thread_id, None)
+        self._holding.pop(thread_id, None)
         if thread is None:
             return False
         await thread.close()
@@ -293,7 +293,7 @@ class Server:
         await self.server_logins.give_up()
         await self.queues.close()
         threads, self.threads = list(self.threads.values()), {}
-        await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
+        await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._releasing)
 
     def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
         shown = thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)

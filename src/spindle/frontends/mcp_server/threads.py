@@ -96,7 +96,7 @@ class Threads:
     async def _still_ours(self, thread: McpThread) -> McpThread | None:
         """Take its file again; None when another process has gone on with it."""
         try:
-            thread.driven.live.wake()
+            thread.driven.live.retake()
         except (ThreadError, OSError):
             self._open.pop(thread.driven.id, None)
             await thread.driven.close()
@@ -113,7 +113,7 @@ class Threads:
         finally:
             thread.call = None
             try:
-                await self._rest(thread)
+                await self._release(thread)
             finally:
                 if thread.call is None:
                     thread.is_free.set()
@@ -166,10 +166,10 @@ class Threads:
         thread.is_free.clear()
         call.attach(thread.driven)
 
-    async def _rest(self, thread: McpThread) -> None:
+    async def _release(self, thread: McpThread) -> None:
         """A call is over: let go of what the thread does not need until the next one."""
         if not thread.driven.is_closing:
-            await thread.driven.live.rest()
+            await thread.driven.live.release()
         idle = [other for other in self._open.values() if other.call is None]
         for other in idle[: max(0, len(idle) - MAX_IDLE)]:
             del self._open[other.driven.id]

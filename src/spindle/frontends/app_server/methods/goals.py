@@ -52,7 +52,7 @@ def _check(call: Call, thread_id: str) -> None:
 
 async def goal_set(call: Call, params: GoalSetParams) -> Wire:
     _check(call, params.thread_id)
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     op = GoalSet(objective=params.objective, token_budget=params.token_budget, status=params.status)
     answer = await thread.ask(op)
     assert isinstance(answer, ThreadGoalUpdated) and answer.goal is not None
@@ -71,7 +71,7 @@ async def goal_get(call: Call, params: GoalParams) -> Wire:
 
 async def goal_clear(call: Call, params: GoalParams) -> Wire:
     _check(call, params.thread_id)
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if recorded_goal(thread.live.records, thread.id) is None:
         return GoalClearResult(cleared=False)
     await thread.ask(GoalClear())

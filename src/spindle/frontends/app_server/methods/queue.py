@@ -57,7 +57,7 @@ class QueueStartParams(Wire, frozen=True, kw_only=True):
 
 
 async def queue_add(call: Call, params: QueueAddParams) -> After:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if not params.input:
         raise RpcError("only user input can be added to the user-message queue")
     check_input(params.input)

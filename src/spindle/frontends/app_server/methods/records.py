@@ -296,7 +296,7 @@ async def name_set(call: Call, params: NameSetParams) -> After:
 
 
 async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if params.num_turns < 1:
         raise RpcError("numTurns must be at least 1", INVALID_PARAMS)
     if thread.hearing.active_turn is not None:
@@ -307,7 +307,7 @@ async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
 
 async def thread_revert(call: Call, params: RevertParams) -> After:
     """Forget a turn and all that came after it; files stay as they are."""
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("a thread cannot be reverted while a turn runs; interrupt it first")
     turns = thread.turns()

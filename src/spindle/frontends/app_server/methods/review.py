@@ -47,7 +47,7 @@ class ReviewStartResult(Wire, frozen=True, kw_only=True):
 
 
 async def review_start(call: Call, params: ReviewStartParams) -> Wire:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     try:
         target = read_target(msgspec.to_builtins(params.target))
     except SpindleError as error:

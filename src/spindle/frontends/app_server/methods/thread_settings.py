@@ -56,7 +56,7 @@ class ProfileListResult(Wire, frozen=True, kw_only=True):
 
 
 async def settings_update(call: Call, params: SettingsUpdateParams) -> After:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     changes = changed_settings(params, thread, call)
     if changes:
         op = OverrideTurnContext(**changes)
@@ -68,7 +68,7 @@ async def settings_update(call: Call, params: SettingsUpdateParams) -> After:
 
 async def turn_settings_update(call: Call, params: TurnSettingsParams) -> Wire:
     """Other settings for the turn that runs, from its next request on; later turns have those of the thread."""
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     effort = msgspec.UNSET if params.effort is None else params.effort
     thread.live.check(OverrideTurnContext(model=params.model, effort=effort, summary=params.summary))
     answer = await thread.ask(

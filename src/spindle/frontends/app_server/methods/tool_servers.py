@@ -175,7 +175,7 @@ async def _servers_of(call: Call, thread_id: str | None) -> AsyncIterator[tuple[
     """The servers of a thread that is loaded; without one, those of the configuration, for this request only."""
     server = call.server
     if thread_id is not None:
-        thread = await server.awake(thread_id)
+        thread = await server.ready(thread_id)
         yield thread.hearing, thread.config
         return
     config = msgspec.structs.replace(server.config, warnings=[])

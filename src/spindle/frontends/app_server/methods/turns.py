@@ -91,7 +91,7 @@ class InjectItemsParams(Wire, frozen=True, kw_only=True):
 
 
 async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
     external = None if params.tool_output is None else _external(params.tool_output, params.input)
@@ -200,7 +200,7 @@ def _check_length(what: str, length: int) -> None:
 
 
 async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     check_input(params.input)
     active = thread.hearing.active_turn
     if active is None or thread.hearing.takes_no_input:
@@ -212,7 +212,7 @@ async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
 
 
 async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     active = thread.hearing.active_turn
     if active is None:
         raise RpcError("no active turn to interrupt")
@@ -224,7 +224,7 @@ async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
 
 
 async def compact_start(call: Call, params: ThreadParams) -> Wire:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
     thread.start_turn(Compact(), takes_no_input=True)
@@ -233,7 +233,7 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
 
 async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
     """A command of the person's own, without sandbox and approval, as a turn of its own."""
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if not params.command.strip():
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
@@ -244,7 +244,7 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
 
 async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
     """Items that the model is shown with the next request, as if they had happened."""
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("items cannot be injected while a turn runs; steer it, or wait for its end")
     for item in params.items:

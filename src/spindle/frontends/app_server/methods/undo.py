@@ -30,7 +30,7 @@ class UndoResult(Wire, frozen=True, kw_only=True):
 
 
 async def thread_undo(call: Call, params: UndoParams) -> After:
-    thread = await call.server.awake(params.thread_id)
+    thread = await call.server.ready(params.thread_id)
     if params.turns is not None and params.turns < 1:
         raise RpcError("turns must be at least 1", INVALID_PARAMS)
     if thread.hearing.active_turn is not None:
