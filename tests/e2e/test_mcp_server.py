@@ -16,6 +16,7 @@ from installed import Spindle
 from rpc_client import RpcClient
 from spindle.frontends.mcp_server.asking import answer, elicitation
 from spindle.frontends.mcp_server.revision import can_be_asked
+from spindle.frontends.mcp_server.threads import MAX_IDLE
 from spindle.protocol.events import Event
 from spindle.protocol.ops import ResolveElicitation, UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
@@ -331,6 +332,23 @@ def test_a_cancelled_call_has_no_answer_and_its_thread_goes_on(start: Start, ser
     assert client.call("codex-reply", threadId=thread, prompt="go on")["content"][0]["text"] == "next"
     assert len(client.events("turn_aborted")) == 1
     assert not any(told.get("id") == number and "method" not in told for told in client.seen)
+
+
+def test_a_thread_that_is_put_away_while_its_next_call_waits_for_it_is_opened_again(
+    start: Start, server: FakeServer
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 600"}, "c1")))
+    server.otherwise(lambda asked: turn(message("next")))
+    client = start()
+    number = client.start("tools/call", {"name": "codex", "arguments": {"prompt": "first", **FREE}})
+    client.wait(lambda told: told.get("params", {}).get("msg", {}).get("type") == "exec_command_begin")
+    thread = client.events("session_configured")[0]["msg"]["session_id"]
+    for _ in range(MAX_IDLE):
+        client.codex("x", **FREE)
+    client.note("notifications/cancelled", {"requestId": number, "reason": "enough"})
+    done = client.call("codex-reply", threadId=thread, prompt="go on")  # by now it is the one used longest ago
+    assert done["content"][0]["text"] == "next" and "isError" not in done
+    assert inputs(server)[-1] == "go on" and "first" in inputs(server)
 
 
 def test_calls_run_side_by_side_but_a_thread_has_one_at_a_time(start: Start, server: FakeServer) -> None:

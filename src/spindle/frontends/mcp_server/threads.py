@@ -55,7 +55,8 @@ class Threads:
         self._open: dict[str, McpThread] = {}
         """By id; the one used last at the end."""
         self._opening: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        """Those that are being put away, by the same ids."""
 
     async def start(self, call: ToolCall, given: NewArguments) -> tuple[str, TurnEnd]:
         """A new thread, and its first turn."""
@@ -73,11 +74,14 @@ class Threads:
             found = self._open.get(thread_id)
             if found is not None and found.call is not None and found.call.is_cancelled:
                 await found.is_free.wait()  # its turn is being stopped; nobody waits for it any more
+                found, ref = self._open.get(thread_id), self._store.find(thread_id)  # others may have crowded it out
             if found is not None and found.call is not None:
                 raise ThreadError("thread is busy: another call works in it; wait for its result, or cancel it")
             if found is not None:
                 found = await self._still_ours(found)
             if found is None:
+                if (closing := self._closing.get(thread_id)) is not None:
+                    await asyncio.wait([closing])
                 if ref is None:
                     raise ThreadNotFound(f"no thread {thread!r} was found: name one that an earlier call gave")
                 config = recorded_config(self._store.read(ref), self._config, self._clock, self._load)
@@ -172,15 +176,17 @@ class Threads:
             await thread.driven.live.release()
         idle = [other for other in self._open.values() if other.call is None]
         for other in idle[: max(0, len(idle) - MAX_IDLE)]:
-            del self._open[other.driven.id]
-            task = asyncio.ensure_future(other.driven.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            thread_id = other.driven.id
+            del self._open[thread_id]
+            task = self._closing[thread_id] = asyncio.ensure_future(other.driven.close())
+            task.add_done_callback(lambda _, thread_id=thread_id: self._closing.pop(thread_id))
 
     async def close(self) -> None:
         """End every thread; turns that run are interrupted and recorded."""
         threads, self._open = list(self._open.values()), {}
-        await asyncio.gather(*(thread.driven.close() for thread in threads), *self._closing, return_exceptions=True)
+        await asyncio.gather(
+            *(thread.driven.close() for thread in threads), *self._closing.values(), return_exceptions=True
+        )
 
     def kill(self) -> None:
         for thread in self._open.values():
