@@ -19,7 +19,7 @@ import msgspec
 from spindle.api.door import OpenThread
 from spindle.api.hearing import Hearing
 from spindle.errors import ThreadBusy
-from spindle.frontends.question_forms import no_answer
+from spindle.frontends.question_forms import QUESTIONS, no_answer
 from spindle.protocol.events import TERMINAL, Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted
 from spindle.protocol.ops import Interrupt, Op
 
@@ -37,6 +37,10 @@ class Listener(Protocol):
     """Who is told what happens in a thread."""
 
     async def told(self, event: Event) -> None: ...
+
+    def complain(self, text: str) -> None:
+        """Say what has gone wrong with us."""
+        ...
 
 
 class _Call:
@@ -145,13 +149,22 @@ class DrivenThread:
             async for event in self._hearing:
                 if isinstance(event.msg, TERMINAL):
                     self._withdraw(event.msg)
-                await self._listener.told(event)
+                await self._tell(event)
                 if self._call is not None:
                     self._call.take(event)
         finally:
             self._withdraw(TurnAborted(turn_id="", reason="interrupted"))
             if self._call is not None and not self._call.end.done():
                 self._call.end.set_result(TurnEnd(status="interrupted"))
+
+    async def _tell(self, event: Event) -> None:
+        try:
+            await self._listener.told(event)
+        except Exception as error:  # our bug: this event is not told, those after it are
+            reason = f"internal error: {type(error).__name__}: {error}"
+            self._listener.complain(f"thread {self.id}: a {event.msg.__struct_config__.tag} event: {reason}")
+            if isinstance(event.msg, QUESTIONS) and event.msg not in self._questions.values():
+                self.live.submit(no_answer(event.msg))
 
     def _withdraw(self, end: Msg) -> None:
         """The turn is over: nobody is asked any more. A sub-agent that works on is told that nobody answers."""

@@ -229,6 +229,9 @@ class AcpSession:
         if isinstance(msg, QUESTIONS):
             self.driven.put(msg, self._ask(msg))
 
+    def complain(self, text: str) -> None:
+        self._peer.complain(text)
+
     async def _ask(self, msg: Msg) -> None:
         answer = await self._asking.ask(msg)
         if answer.is_no and getattr(msg, "thread_id", None) is None:

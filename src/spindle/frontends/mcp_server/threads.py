@@ -43,6 +43,10 @@ class McpThread:
         if self.call is not None:
             await self.call.told(event)
 
+    def complain(self, text: str) -> None:
+        if self.call is not None:
+            self.call.complain(text)
+
 
 class Threads:
     """All threads of this server."""

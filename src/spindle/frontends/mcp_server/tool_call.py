@@ -93,6 +93,9 @@ class ToolCall:
         if isinstance(msg, QUESTIONS):
             self._put(thread, event)
 
+    def complain(self, text: str) -> None:
+        self._client.peer.complain(text)
+
     async def _send_event(self, thread_id: str, event_id: str, msg: Any) -> None:
         meta = {"requestId": self.id, "threadId": thread_id}
         await self._client.peer.tell("codex/event", {"_meta": meta, "id": event_id, "msg": msg})
