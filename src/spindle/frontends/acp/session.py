@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,6 +75,8 @@ class AcpSession:
         self._asking = Asking(peer, thread.id, lambda call_id: watch.diffs.get(call_id, []), has_forms=has_forms)
         self._catalogue = Catalogue(config)
         self._title = thread.name
+        self._telling = asyncio.Lock()
+        """Held while one thing is told: an editor may be slow, and what happens comes before or behind the past."""
 
     @property
     def id(self) -> str:
@@ -103,8 +106,9 @@ class AcpSession:
 
     async def replay(self) -> None:
         """Show everything that was said and done so far."""
-        for update in replay(self.live.records, self.live.settings.cwd, self._updates.running):
-            await self._tell(update)
+        async with self._telling:
+            for update in replay(self.live.records, self.live.settings.cwd, self._updates.running):
+                await self._tell(update)
 
     # ---- changing it ---------------------------------------------------------------------------
 
@@ -225,7 +229,8 @@ class AcpSession:
                     await self._tell({"sessionUpdate": "session_info_update", "title": self._title})
             case _:
                 pass
-        await self._tell_all(self._updates.of(msg))
+        async with self._telling:
+            await self._tell_all(self._updates.of(msg))
         if isinstance(msg, QUESTIONS):
             self.driven.put(msg, self._ask(msg))
 
@@ -235,7 +240,8 @@ class AcpSession:
     async def _ask(self, msg: Msg) -> None:
         answer = await self._asking.ask(msg)
         if answer.is_no and getattr(msg, "thread_id", None) is None:
-            await self._tell_all(self._updates.refused(getattr(msg, "call_id", "")))
+            async with self._telling:
+                await self._tell_all(self._updates.refused(getattr(msg, "call_id", "")))
         self.live.submit(answer.op)
 
     async def _tell_all(self, updates: list[Update]) -> None:
