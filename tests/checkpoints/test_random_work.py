@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_bench import NAMES, Bench, look, random_step, shell
+from checkpoint_bench import NAMES, OPENED, Bench, look, random_step, shell
+from spindle.features.checkpoints.recorder import Recorder
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.ops import Undo
 
 
@@ -153,3 +155,33 @@ def test_a_patch_is_told_once_when_the_last_command_ends_while_it_is_written(
     after = look(bench.root)
     assert bench.undo(Undo()).plan.conflicts == [] and look(bench.root) == before
     assert bench.undo(Undo(redo=True)).plan.conflicts == [] and look(bench.root) == after
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("name", ["a.txt", "new.txt", "d3/new.txt"])
+def test_a_patch_can_be_undone_where_a_command_makes_more_files_than_are_looked_at(
+    tmp_path: Path, begun: bool, noticed: bool, name: str
+) -> None:
+    bench = Bench(tmp_path)
+    bench.recorder = Recorder(bench.home, "thread", bench.options, SystemClock(), most_files=50)
+    OPENED.append(bench.recorder)
+    before = look(bench.root)
+    bench.recorder.open_window(bench.begin(), [str(bench.root)])
+    paths = [str(bench.root / name)]
+    many = "mkdir many; cd many; touch $(seq 60)"
+    if not begun and noticed:
+        shell(bench.root, many)
+    bench.recorder.before_files(bench.key, paths)
+    if begun and noticed:
+        shell(bench.root, many)
+    (bench.root / name).parent.mkdir(exist_ok=True)
+    (bench.root / name).write_text("patch\n")
+    bench.recorder.after_files()
+    if not noticed:
+        shell(bench.root, many)
+    bench.recorder.close_window(bench.key)
+    assert bench.recorder.gaps == [f"what commands change in {bench.root} cannot be undone: it has more than 50 files"]
+    shell(bench.root, "rm -rf many")
+    assert bench.undo(Undo()).plan.conflicts == [] and look(bench.root) == before
+    assert not (bench.root / "d3").exists()

@@ -257,7 +257,7 @@ class Checkpoints(Feature):
         except Exception as error:
             if not self._is_failed:
                 self._is_failed = True
-                reason = (error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__
+                reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
                 self._session.tell(Warning(message=f"what turns change cannot be kept for undo: {reason}"))
             return None
 

@@ -7,7 +7,7 @@ store; when it closes, what has changed since is written down as the turn's.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -30,14 +30,29 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_file_bytes: int = 16 << 20
 
 
+class _Patch(msgspec.Struct):
+    """A patch that is being written."""
+
+    name: str
+    """In the journal."""
+    turn: TurnKey
+    paths: Sequence[str]
+    """All that it changes."""
+    before: list[tuple[str, Image]]
+    """What was there before, and the folders on the way."""
+    left: list[tuple[str, Image]]
+    """The same of files that the open window tells of, if it can in the end."""
+
+
 class Recorder:
     """Owned by one session; at most one of its methods runs at a time."""
 
-    def __init__(self, home: str, thread_id: str, options: Options, clock: Clock) -> None:
+    def __init__(self, home: str, thread_id: str, options: Options, clock: Clock, most_files: int = MOST_FILES) -> None:
         self.home = home
         self.thread_id = thread_id
         self.options = options
         self._clock = clock
+        self._most_files = most_files
         self.journal = Journal(home, thread_id)
         self._store: Store | None = None
         self._trees: dict[str, Tree | None] = {}
@@ -46,8 +61,9 @@ class Recorder:
         """By root, the manifest that was saved last."""
         self._window: str | None = None
         self._window_roots: list[str] = []
-        self._patch: tuple[str, list[tuple[str, Image]], Sequence[str]] | None = None
-        """The patch that is being written: its name in the journal, what was there before, and all that it changes."""
+        self._patch: _Patch | None = None
+        self._left: list[tuple[TurnKey, Change]] = []
+        """What patches did to files that the open window tells of."""
         self._safe_turn = -1
         """The turn whose first lines are known to be on the disk."""
         self._is_settled = False
@@ -136,15 +152,15 @@ class Recorder:
         found = net_of(changes)
         self.store.commit()
         self._write_close(self._window, found)
-        self._window, self._window_roots = None, []
+        self._window, self._window_roots, self._left = None, [], []
         if patch is not None:
-            self.before_files(turn, patch[2])
+            self.before_files(turn, patch.paths)
         return found
 
     def close_unchanged(self) -> None:
         """The same where `is_quiet` has just said that nothing has changed. Takes no time."""
         self._write_close(self._window, [])
-        self._window, self._window_roots = None, []
+        self._window, self._window_roots, self._left = None, [], []
 
     def _write_close(self, window: str | None, changes: list[Change], *, is_incomplete: bool = False) -> None:
         line = {"t": "close", "w": window, "changes": [change.to_json() for change in changes]}
@@ -156,7 +172,7 @@ class Recorder:
             self._trees[root] = self._new_tree(root)
         tree = self._trees[root]
         if tree is None:
-            self._note_gap(turn, root, _too_large(root))
+            self._note_gap(turn, root, self._too_large(root))
             return False
         try:
             if root in self._saved and self.store.baseline(root) != self._saved[root]:
@@ -180,14 +196,22 @@ class Recorder:
     @property
     def _limits(self) -> Limits:
         options = self.options
-        return Limits(max_file_bytes=options.max_file_bytes, max_new_bytes=options.max_bytes // 2)
+        return Limits(
+            max_file_bytes=options.max_file_bytes, max_new_bytes=options.max_bytes // 2, max_files=self._most_files
+        )
 
     def _give_up(self, root: str, turn: TurnKey) -> None:
         tree = self._trees[root]
         if tree is not None:
             tree.close()
         self._trees[root] = None
-        self._note_gap(turn, root, _too_large(root))
+        self._note_gap(turn, root, self._too_large(root))
+        # The window does not tell what patches did there: so that is told by itself.
+        left = [(key, change) for key, change in self._left if is_below(change.path, root)]
+        self._left = [one for one in self._left if one not in left]
+        for key, change in left:
+            name = self._write_files(key, [(change.path, change.before)])
+            self._write_close(name, [change])
 
     def _note_gap(self, turn: TurnKey, root: str, why: str) -> None:
         """What commands change there cannot be undone; a person hears of it once."""
@@ -202,12 +226,44 @@ class Recorder:
         """A file tool is about to change these paths; gives what commands that still run have done to them."""
         self._settle_killed()
         # Commands of an open window may change the same files before and after the tool: of those, the window tells.
-        own = [path for path in dict.fromkeys(paths) if not self._is_of_window(path)]
-        folders = dict.fromkeys(folder for path in own for folder in missing_folders(path))
-        before = [(folder, ABSENT) for folder in folders]
-        before += [(path, image_at(path, self.options.max_file_bytes, self.store)) for path in own]
+        of_window = self._of_window(dict.fromkeys(paths), turn)
+        own = [path for path in dict.fromkeys(paths) if path not in of_window]
+        before, left = self._images(own), self._images(of_window)
         is_first = turn.number != self._safe_turn
         self.store.commit(durable=is_first)
+        name = self._write_files(turn, before, durable=is_first)
+        self._safe_turn = turn.number
+        self._patch = _Patch(name, turn, paths, before, left)
+        trees = [self._trees.get(root) for root in self._window_roots]
+        seen = net_of(change for tree in trees if tree is not None for change in tree.held)
+        return [change for change in seen if change.path in paths]
+
+    def after_files(self) -> list[Change]:
+        """It has changed them, or failed to."""
+        if self._patch is None:
+            return []
+        patch, self._patch = self._patch, None
+        most = self.options.max_file_bytes
+        of_window = self._of_window({*patch.paths, *(path for path, _ in patch.before)}, patch.turn)
+        own = [one for one in patch.before if one[0] not in of_window]
+        own += [one for one in patch.left if self._root_of(one[0]) is None]
+        left = [one for one in (*patch.before, *patch.left) if one not in own]
+        changes, of_others = (
+            net_of(Change(path, image, image_at(path, most, self.store)) for path, image in images)
+            for images in (own, left)
+        )
+        self._left += [(patch.turn, change) for change in of_others]
+        self.store.commit()
+        self._write_close(patch.name, changes)
+        return changes
+
+    def _images(self, paths: Iterable[str]) -> list[tuple[str, Image]]:
+        """What stands at some paths now, and that the folders on the way to them are missing, if they are."""
+        folders = dict.fromkeys(folder for path in paths for folder in missing_folders(path))
+        images = [(path, image_at(path, self.options.max_file_bytes, self.store)) for path in paths]
+        return [*((folder, ABSENT) for folder in folders), *images]
+
+    def _write_files(self, turn: TurnKey, before: list[tuple[str, Image]], *, durable: bool = False) -> str:
         name = self._clock.uuid7()
         line = {
             "t": "files",
@@ -217,33 +273,29 @@ class Recorder:
             "at": self._clock.now(),
             "before": [[path, image.to_json()] for path, image in before],
         }
-        self.journal.append(line, durable=is_first)
-        self._safe_turn = turn.number
-        self._patch = (name, before, paths)
-        trees = [self._trees.get(root) for root in self._window_roots]
-        seen = net_of(change for tree in trees if tree is not None for change in tree.held)
-        return [change for change in seen if change.path in paths]
+        self.journal.append(line, durable=durable)
+        return name
 
-    def after_files(self) -> list[Change]:
-        """It has changed them, or failed to."""
-        if self._patch is None:
-            return []
-        (name, before, paths), self._patch = self._patch, None
-        most = self.options.max_file_bytes
-        changes = net_of(Change(path, image, image_at(path, most, self.store)) for path, image in before)
-        told = {path for path in {*paths, *(path for path, _ in before)} if self._is_of_window(path)}
-        changes = [change for change in changes if change.path not in told]
-        self.store.commit()
-        self._write_close(name, changes)
-        return changes
+    def _of_window(self, paths: Iterable[str], turn: TurnKey) -> set[str]:
+        """Look at paths now. Of which of them will the end of the window that is open tell?"""
+        noticed = [path for path in paths if self._is_noticed(path, turn)]
+        return {path for path in noticed if self._root_of(path) is not None}  # some root may just have grown too large
 
-    def _is_of_window(self, path: str) -> bool:
-        """Look at a path now. Will the end of the window that is open tell of it?"""
-        for root in self._window_roots:
-            tree = self._trees.get(root)
-            if tree is not None and is_below(path, root):
-                return tree.notice(path)
-        return False
+    def _is_noticed(self, path: str, turn: TurnKey) -> bool:
+        root = self._root_of(path)
+        tree = None if root is None else self._trees[root]
+        if root is None or tree is None:
+            return False
+        try:
+            return tree.notice(path)
+        except TooLarge:
+            self._give_up(root, turn)
+            return False
+
+    def _root_of(self, path: str) -> str | None:
+        """The folder that the open window keeps an eye on, and in which a path is."""
+        roots = (root for root in self._window_roots if self._trees.get(root) is not None)
+        return next((root for root in roots if is_below(path, root)), None)
 
     # ---- killed turns --------------------------------------------------------------------------
 
@@ -280,13 +332,12 @@ class Recorder:
                 else:
                     self._note_gap(step.turn, root, "its state before the turn is no longer in the store")
             except TooLarge:
-                self._note_gap(step.turn, root, _too_large(root))
+                self._note_gap(step.turn, root, self._too_large(root))
             finally:
                 tree.close()
         return net_of(changes)
 
-
-def _too_large(root: str) -> str:
-    if root == "/" or root == os.path.realpath(os.path.expanduser("~")):
-        return "the whole of it is too much to keep an eye on"
-    return f"it has more than {MOST_FILES:,} files"
+    def _too_large(self, root: str) -> str:
+        if root == "/" or root == os.path.realpath(os.path.expanduser("~")):
+            return "the whole of it is too much to keep an eye on"
+        return f"it has more than {self._most_files:,} files"

@@ -52,6 +52,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of a larger file no content is kept."""
     max_new_bytes: int
     """How much one look may add to the store; the smallest files come first."""
+    max_files: int = MOST_FILES
+    """How many files one look may come by."""
 
 
 class _Unread(msgspec.Struct):
@@ -237,7 +239,7 @@ class Tree:
                     continue
                 listing, below = self._look_into(folder, fd, changes, unread)
             files += len(listing)
-            if files > MOST_FILES:
+            if files > self._limits.max_files:
                 raise TooLarge
             waiting += below if everywhere else [path for path in below if self._is_new(path)]
         self._read(unread, changes)
