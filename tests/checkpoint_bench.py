@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from spindle.features.checkpoints.exchange import OneStep
 from spindle.features.checkpoints.journal import TurnKey
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.talk import TalkTurn
@@ -109,6 +110,8 @@ class Bench:
         (self.root / "run.sh").write_text("#!/bin/sh\n")
         shell(self.root, "git init -q; git add -A; git commit -qm start; echo mine > untracked.txt; ln -s a.txt link")
         self.turns: list[TalkTurn] = []
+        self.names_in_one_step: OneStep | None = None
+        """How names are exchanged, if not as this system does it."""
         self.recorder = self.new_recorder()
 
     def new_recorder(self) -> Recorder:
@@ -141,7 +144,8 @@ class Bench:
             self.recorder.close_window(key)
 
     def undoer(self, on_step: Callable[[str], None] = lambda step: None) -> Undoer:
-        return Undoer(self.recorder, SystemClock().uuid7, [f"{self.root}/.git", self.home], on_step)
+        protected = [f"{self.root}/.git", self.home]
+        return Undoer(self.recorder, SystemClock().uuid7, protected, on_step, self.names_in_one_step)
 
     def undo(self, op: Undo, on_step: Callable[[str], None] = lambda step: None) -> Prepared:
         """Undo as far as files are concerned; nothing is done where that is refused."""

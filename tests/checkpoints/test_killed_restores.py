@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import json
 import os
 import signal
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from checkpoint_bench import Bench, look, shell
+from spindle.features.checkpoints.exchange import OneStep, one_step
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.restore import ChangedMeanwhile, NotRestored
 from spindle.features.checkpoints.store import has_unfinished, intents_folder
@@ -39,13 +42,13 @@ def killed_at(number: int) -> Callable[[str], None]:
     return step
 
 
-def undo_in_a_child(bench: Bench, op: Undo, number: int) -> bool:
+def undo_in_a_child(bench: Bench, op: Undo, at: int | Callable[[str], None]) -> bool:
     """Undo in another process, which is killed at a step; true when it came to its end."""
     child = os.fork()
     if child == 0:
         try:
             bench.recorder = bench.new_recorder()
-            bench.undo(op, killed_at(number))
+            bench.undo(op, killed_at(at) if isinstance(at, int) else at)
             os._exit(0)
         except BaseException:
             os._exit(1)
@@ -149,9 +152,61 @@ def saving(path: Path, number: int, *, by_another_file: bool) -> Callable[[str],
     return step
 
 
+class CLibrary:
+    """Has the call of another system, or refuses what a file system does not know. The flags are those of the call."""
+
+    def __init__(self, known: dict[int, int]) -> None:
+        self._known = known
+        """The flags, each with that of the system that we run on."""
+        self._real = ctypes.CDLL(None, use_errno=True).renameat2
+
+    def renameatx_np(self, from_folder: int, old: bytes, to_folder: int, new: bytes, flags: int) -> int:
+        if flags not in self._known:
+            ctypes.set_errno(errno.ENOTSUP)
+            return -1
+        return self._real(from_folder, old, to_folder, new, self._known[flags])
+
+
+SYSTEMS = {
+    "linux": one_step("linux"),
+    "darwin": one_step("darwin", CLibrary({2: 2, 4: 1})),
+    "a disk without the exchange": one_step("darwin", CLibrary({4: 1})),
+    "a disk with neither": one_step("darwin", CLibrary({})),
+    "another system": one_step("aix"),
+}
+on_each_system = pytest.mark.parametrize("names", SYSTEMS.values(), ids=SYSTEMS.keys())
+
+
+@on_each_system
+def test_names_are_exchanged_and_given_without_overwriting_as_the_system_does_it(
+    tmp_path: Path, names: OneStep
+) -> None:
+    one, other, free = (str(tmp_path / name) for name in ("one", "other", "free"))
+    Path(one).write_text("1")
+    Path(other).write_text("2")
+    swapped, refused, moved = names.swapped(one, other), names.moved(one, other), names.moved(one, free)
+    now = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert (swapped, refused, moved, now) in (
+        (True, False, True, {"free": "2", "other": "1"}),
+        (None, False, True, {"free": "1", "other": "2"}),
+        (None, None, None, {"one": "1", "other": "2"}),
+    )
+    assert (swapped, moved) == {
+        **dict.fromkeys(("linux", "darwin"), (True, True)),
+        "a disk without the exchange": (None, True),
+        **dict.fromkeys(("a disk with neither", "another system"), (None, None)),
+    }[next(name for name, one in SYSTEMS.items() if one is names)]
+    if swapped:
+        assert names.swapped(one, other) is False
+
+
+@on_each_system
 @pytest.mark.parametrize("by_another_file", [False, True])
-def test_what_a_person_saves_while_files_go_back_is_never_lost(tmp_path: Path, by_another_file: bool) -> None:
+def test_what_a_person_saves_while_files_go_back_is_never_lost(
+    tmp_path: Path, by_another_file: bool, names: OneStep
+) -> None:
     bench = Bench(tmp_path)
+    bench.names_in_one_step = names
     work = "echo 2 > a.txt; echo 2 > dir/b.txt; rm bin.dat; echo 2 > new.txt"
     bench.turn(work)
     steps: list[str] = []
@@ -173,6 +228,69 @@ def test_what_a_person_saves_while_files_go_back_is_never_lost(tmp_path: Path, b
             assert not has_unfinished(bench.home)
             shell(bench.root, "git checkout -q -- .; rm -f new.txt")
     assert all(refused == {True, False} for refused in seen.values())
+
+
+def then(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
+    def step(name: str) -> None:
+        first(name)
+        second(name)
+
+    return step
+
+
+@on_each_system
+@pytest.mark.filterwarnings("ignore:This process")
+def test_what_a_person_saves_in_the_instant_before_a_kill_is_never_lost(tmp_path: Path, names: OneStep) -> None:
+    bench = Bench(tmp_path)
+    bench.names_in_one_step = names
+    work = "echo 2 > a.txt; rm dir/b.txt; echo 2 > new.txt; rm bin.dat; mkdir bin.dat"
+    bench.turn(work)
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    seen: set[bool] = set()
+    for name in ("a.txt", "new.txt"):
+        for number in range(steps.index("swap"), steps.index("clean")):
+            for later in (1, 2):
+                shell(bench.root, "git checkout -q -- .; rm -rf new.txt bin.dat; git checkout -q bin.dat")
+                bench.turn(work)
+                bench.recorder.close()
+                saves = saving(bench.root / name, number, by_another_file=True)
+                dies = killed_at(number + later)
+                ended = undo_in_a_child(bench, Undo(), then(saves, dies))
+                is_there = (bench.root / name).exists() and (bench.root / name).read_text() == MINE
+                bench.recorder = bench.new_recorder()
+                found = bench.undoer().finish_others()
+                assert ended or found
+                assert (bench.root / name).read_text() == MINE, (name, number, later)
+                assert (bench.root / "dir/b.txt").read_text() == "beta\n" or ended
+                seen.add(is_there)
+                left = [left.name for left in bench.root.iterdir() if left.name.startswith(".spindle")]
+                assert left == [] and not has_unfinished(bench.home)
+    assert seen == {True, False}, "some were put away when the process was killed"
+
+
+@on_each_system
+@pytest.mark.filterwarnings("ignore:This process")
+def test_what_was_saved_before_a_kill_and_again_after_it_is_kept_under_another_name(
+    tmp_path: Path, names: OneStep
+) -> None:
+    bench = Bench(tmp_path)
+    bench.names_in_one_step = names
+    bench.turn("echo 2 > a.txt; echo 2 > dir/b.txt")
+    file = bench.root / "a.txt"
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    assert not bench.undo(Undo(redo=True)).is_refused
+    bench.recorder.close()
+    first = steps.index("swap")
+    saves, dies = saving(file, first, by_another_file=True), killed_at(steps.index("swap", first + 1))
+    assert not undo_in_a_child(bench, Undo(), then(saves, dies))
+    assert file.read_text() == "alpha\n"
+    file.write_text("newer\n")
+    bench.recorder = bench.new_recorder()
+    ((_, changed),) = bench.undoer().finish_others()
+    assert file.read_text() == "newer\n" and Path(f"{file}.saved").read_text() == MINE
+    assert changed == [str(file), f"{file}.saved (saved before the undo)"]
 
 
 def test_a_file_that_is_removed_and_saved_anew_while_files_go_back_is_never_lost(tmp_path: Path) -> None:
@@ -197,7 +315,7 @@ def test_a_file_that_is_removed_and_saved_anew_while_files_go_back_is_never_lost
             bench.undo(Undo(), step)
         assert file.exists() == (len(steps) > back_at) and (not file.exists() or file.read_text() == MINE), back_at
         file.write_text("alpha\n")
-    assert {"keep", "move"} <= set(steps)
+    assert {"swap", "move"} <= set(steps)
 
 
 def test_what_a_person_saves_stays_when_a_restoration_fails_after_it(tmp_path: Path) -> None:

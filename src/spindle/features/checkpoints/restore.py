@@ -4,7 +4,8 @@ First every new content is written beside its place, under a name that is listed
 is told that the exchange begins, and the names are exchanged one by one; what was there goes to a name beside it until
 all is done. A failure puts every name back, and so does a file that somebody has changed while this went on. A process
 that is killed before the exchange has changed nothing; one that is killed during it has its work finished by whoever
-comes next (`unfinished`). Links are never followed.
+comes next (`unfinished`). What a person saved is never removed: it goes back to its place, or gets a name beside it.
+Links are never followed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import errno
 import json
 import os
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from spindle.errors import SpindleError
+from spindle.features.checkpoints.exchange import OneStep, one_step
 from spindle.features.checkpoints.images import EXECUTABLE, Image, absolute
 from spindle.features.checkpoints.plan import Action
 from spindle.features.checkpoints.present import image_at, image_like
@@ -30,12 +32,14 @@ from spindle.tools.safe_files import open_parent
 
 STAGING, EXCHANGING, EXCHANGED = "staging", "exchanging", "exchanged"
 _BESIDE = ".spindle-undo-"
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class NotRestored(SpindleError):
     """A file could not be put back; everything is as it was."""
+
+    kept: Sequence[str] = ()
+    """What a person saved in between, and stands beside its place because something newer is there."""
 
 
 class ChangedMeanwhile(NotRestored):
@@ -81,13 +85,21 @@ class Restoration:
     """One restoration, from its first file to its end. `on_step` is called before each change of the disk."""
 
     def __init__(
-        self, home: str, store: Store, intent: Intent, on_step: Callable[[str], None] = lambda step: None
+        self,
+        home: str,
+        store: Store,
+        intent: Intent,
+        on_step: Callable[[str], None] = lambda step: None,
+        names: OneStep | None = None,
     ) -> None:
         self._home = home
         self._store = store
         self.intent = intent
         self._step = on_step
-        self._undoing: list[Callable[[], None]] = []
+        self._names = names or one_step()
+        self.kept: list[str] = []
+        """What a person had saved and something newer has the place of: beside it, under these names."""
+        self._undoing: list[Callable[[], object]] = []
         """How to take back what was exchanged so far."""
         self._fd: int | None = None
 
@@ -106,15 +118,19 @@ class Restoration:
             self._compare_again()
             self._step("journal")
             note()
-        except (ChangedMeanwhile, sqlite3.Error):
+        except (ChangedMeanwhile, sqlite3.Error) as error:
             self._give_up()
+            if isinstance(error, ChangedMeanwhile):
+                error.kept = self.kept
             raise
         except OSError as error:
             self._give_up()
             where = f" {error.filename}" if isinstance(error.filename, str) else ""
-            raise NotRestored(
+            failure = NotRestored(
                 f"nothing was changed, because{where or ' a file'} could not be restored: {error.strerror or error}"
-            ) from error
+            )
+            failure.kept = self.kept
+            raise failure from error
         self._clean_up()
 
     def finish(self) -> None:
@@ -149,11 +165,44 @@ class Restoration:
     def resume(self) -> list[str]:
         """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
         actions = self.intent.actions
-        done = [action.path for action in actions if image_like(action.path, action.target).is_same(action.target)]
-        changed = [action.path for action in actions if action.path not in done and not self._can_go_on(action)]
+        changed = [action.path for action in actions if self._gave_back(action)]
+        left = [action for action in actions if action.path not in changed]
+        done = [action.path for action in left if image_like(action.path, action.target).is_same(action.target)]
+        changed += [action.path for action in left if action.path not in done and not self._can_go_on(action)]
         self._exchange(without=(*done, *changed))
+        changed += [action.path for action in left if action.path not in changed and self._gave_back(action)]
         self._clean_up()
         return changed
+
+    def _gave_back(self, action: Action) -> bool:
+        """Was something put away that a person had saved in the instant before? Then that goes back to its place,
+        unless the person has put something else there by now."""
+        for name in filter(None, (action.temporary, action.backup)):
+            if self._is_ours(name, action):
+                continue
+            now = image_like(action.path, action.target)
+            if now.kind == "absent":
+                self._make_folders_above(action.path)
+                self._moved(name, action.path)
+            elif action.temporary and now.is_same(action.target) and not self._swap_in(name, action):
+                spare = action.backup if name == action.temporary else action.temporary
+                if self._moved(action.path, spare):
+                    # Whatever that was by now: only the older content makes room.
+                    self._moved(name if self._is_ours(spare, action) else spare, action.path)
+            return True
+        return False
+
+    def _swap_in(self, name: str, action: Action) -> bool:
+        """Exchange what is at `name` with the older content; false where the system has no such step."""
+        done = self._names.swapped(name, action.path)
+        if done and not self._is_ours(name, action):
+            self._names.swapped(name, action.path)  # not what it was a moment ago: that stays
+        return done is not None
+
+    def _is_ours(self, name: str, action: Action) -> bool:
+        """Nothing is lost with what stands at a name of ours: it is one of the contents that are in the store."""
+        now = image_like(name, action.expected, action.target)
+        return now.kind == "absent" or now.is_same(action.expected) or now.is_same(action.target)
 
     def _can_go_on(self, action: Action) -> bool:
         now = image_like(action.path, action.expected)
@@ -241,10 +290,7 @@ class Restoration:
                 self._change_mode(action.path, self._mode(action))
             elif action.temporary and os.path.lexists(action.temporary):
                 self._make_folders_above(action.path)
-                if action.backup and action.expected.kind in ("file", "link"):
-                    if not self._swap(action):
-                        self._replace(action)
-                else:
+                if not (action.backup and action.expected.kind in ("file", "link") and self._swap(action)):
                     self._bring(action)
 
     def _put_away(self, path: str, backup: str) -> None:
@@ -254,51 +300,52 @@ class Restoration:
     def _move(self, old: str, new: str) -> None:
         self._step("move")
         _rename(old, new)
-        self._undoing.append(lambda: None if os.path.lexists(old) else _rename(new, old))
+        self._undoing.append(lambda: self._moved(new, old))
 
     def _swap(self, action: Action) -> bool:
-        """Exchange both names in one step, so that whatever stood at the path is not overwritten but put away; false
-        where the system has no such step, or nothing stands there."""
+        """Exchange both names in one step, so that whatever stood at the path is not overwritten but put away. False:
+        nothing stands there, or not any more, because the system has no such step."""
         self._step("swap")
-        if not _swapped(action.temporary, action.path):
+        done = self._names.swapped(action.temporary, action.path)
+        if done is None:
+            self._put_away(action.path, action.backup)
+        if not done:
             return False
         self._undoing.append(lambda: self._swap_back(action))
         self._move(action.temporary, action.backup)
         return True
 
     def _swap_back(self, action: Action) -> None:
-        if not _swapped(action.temporary, action.path):
-            _rename(action.temporary, action.path)  # what was brought is gone by now
+        if not self._names.swapped(action.temporary, action.path):
+            self._moved(action.temporary, action.path)  # what was brought is gone by now
         elif not image_like(action.temporary, action.target).is_same(action.target):
-            _swapped(action.temporary, action.path)  # a person has saved something there meanwhile, and that stays
-
-    def _replace(self, action: Action) -> None:
-        """The same where there is no such step. What is saved between the two that it takes cannot be noticed."""
-        self._keep_name(action.path, action.backup)
-        if not os.path.lexists(action.path):
-            self._bring(action)
-            return
-        self._step("move")
-        _rename(action.temporary, action.path)
-        self._undoing.append(lambda: self._take_away(action))
+            self._names.swapped(action.temporary, action.path)  # a person has saved something there, and that stays
 
     def _bring(self, action: Action) -> None:
-        """The same where nothing stands: what somebody has put there by now is not overwritten."""
+        """Put it where nothing stands: what somebody has put there by now is not overwritten."""
         self._step("move")
-        old, new = action.temporary, action.path
+        if not self._moved(action.temporary, action.path):
+            raise _changed(action.path)
+        self._undoing.append(lambda: self._take_away(action))
+
+    def _moved(self, old: str, new: str) -> bool:
+        """Give what is at `old` another name, unless something has that already."""
+        done = self._names.moved(old, new)
+        if done is not None:
+            return done
         with open_parent(old) as (from_folder, from_name), open_parent(new) as (to_folder, to_name):
             try:
                 os.link(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
             except FileExistsError:
-                raise _changed(new) from None
+                return False
             except OSError:
                 # No second names on this disk.
                 if os.path.lexists(new):
-                    raise _changed(new) from None
+                    return False
                 os.rename(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
             else:
                 os.unlink(from_name, dir_fd=from_folder)
-        self._undoing.append(lambda: self._take_away(action))
+        return True
 
     def _take_away(self, action: Action) -> None:
         if image_like(action.path, action.target).is_same(action.target):
@@ -309,20 +356,6 @@ class Restoration:
         for action in self.intent.actions:
             if action.backup and not image_like(action.backup, action.expected).is_same(action.expected):
                 raise _changed(action.path)
-
-    def _keep_name(self, path: str, backup: str) -> None:
-        """Give what is at `path` a second name, so that it is never missing; where there are none, move it there."""
-        self._step("keep")
-        if os.path.lexists(backup):
-            return
-        with open_parent(path) as (folder, name), open_parent(backup) as (to_folder, to_name):
-            try:
-                os.link(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder, follow_symlinks=False)
-            except FileNotFoundError:
-                return
-            except OSError:
-                os.rename(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder)
-        self._undoing.append(lambda: None if os.path.lexists(path) else _rename(backup, path))
 
     def _remove_folder(self, action: Action) -> None:
         self._step("rmdir")
@@ -376,13 +409,22 @@ class Restoration:
                 undo()
 
     def _clean_up(self) -> None:
-        """Nothing of ours stays beside the files."""
+        """Nothing of ours stays beside the files, and nothing of a person's goes."""
+        has_begun = self.intent.phase != STAGING
         for action in self.intent.actions:
-            for path in (action.temporary, action.backup):
-                if path:
-                    self._step("clean")
-                    with contextlib.suppress(OSError), open_parent(path) as (folder, name):
+            for path in filter(None, (action.temporary, action.backup)):
+                self._step("clean")
+                with contextlib.suppress(OSError), open_parent(path) as (folder, name):
+                    if has_begun and not self._is_ours(path, action):
+                        self._keep(path, action)
+                    else:
                         os.unlink(name, dir_fd=folder)
+
+    def _keep(self, path: str, action: Action) -> None:
+        """Let what a person has saved stand beside its place, under a name that says what it is."""
+        wanted = f"{os.path.dirname(path)}/{os.path.basename(action.path)}.saved"
+        names = (wanted if not number else f"{wanted}-{number}" for number in count())
+        self.kept.append(next(name for name in names if self._moved(path, name)))
 
 
 def unfinished(home: str) -> Iterator[tuple[Intent, str]]:
@@ -410,18 +452,6 @@ def unfinished(home: str) -> Iterator[tuple[Intent, str]]:
             continue
         finally:
             os.close(fd)
-
-
-def _swapped(one: str, other: str) -> bool:
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes  # only for a file that takes the place of another
-
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if rename is None:
-        return False
-    with open_parent(one) as (from_folder, from_name), open_parent(other) as (to_folder, to_name):
-        return rename(from_folder, os.fsencode(from_name), to_folder, os.fsencode(to_name), _EXCHANGE) == 0
 
 
 def _changed(path: str) -> ChangedMeanwhile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Recorder
-from spindle.features.checkpoints.restore import ChangedMeanwhile, Intent
+from spindle.features.checkpoints.restore import ChangedMeanwhile, Intent, NotRestored
 from spindle.features.checkpoints.store import folder_of
 from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turns_of
 from spindle.features.checkpoints.undoing import Prepared, Undoer
@@ -100,9 +100,10 @@ class UndoDesk:
                 if is_done:
                     await self._do(undoer, prepared)
                 break
-            except ChangedMeanwhile:
-                if is_last:
-                    raise  # somebody writes the file all the time
+            except NotRestored as error:
+                self._tell_kept(error.kept)
+                if is_last or not isinstance(error, ChangedMeanwhile):
+                    raise  # or somebody writes the file all the time
         diff = None
         if op.dry_run:
             cwd = session.settings.cwd
@@ -117,8 +118,14 @@ class UndoDesk:
         if not prepared.is_redo:
             thread.history.append_undo_mark(undone.mark, "undo")
         restoration = await self._beside(undoer.restore, prepared)
+        self._tell_kept(restoration.kept)
         self._change_talk(prepared)
         await self._beside(restoration.finish)
+
+    def _tell_kept(self, kept: Sequence[str]) -> None:
+        for path in kept:
+            text = f"what was saved while an undo went on is in {path}, because something newer stands at its place"
+            self._session.tell(Warning(message=text))
 
     def _change_talk(self, prepared: Prepared) -> None:
         """What the model is shown follows what was done to the files."""

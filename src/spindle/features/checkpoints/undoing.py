@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from spindle.features.checkpoints.choosing import Ancestor, Nothing, choose, with_ancestors
+from spindle.features.checkpoints.exchange import OneStep
 from spindle.features.checkpoints.images import Change, Image
 from spindle.features.checkpoints.journal import State, Step, TurnKey, undo_line
 from spindle.features.checkpoints.journal import Undo as Undone
@@ -56,12 +57,14 @@ class Undoer:
         new_id: Callable[[], str],
         protected: Sequence[str],
         on_step: Callable[[str], None] = lambda step: None,
+        names: OneStep | None = None,
     ) -> None:
         self._recorder = recorder
         self._new_id = new_id
         self._protected = protected
         self._on_step = on_step
         """Called before each change of the disk."""
+        self._names = names
 
     @property
     def _store(self) -> Store:
@@ -140,7 +143,7 @@ class Undoer:
                 image_like(action.path, action.expected, keep_in=self._store)  # what is there now can be put back again
         self._store.commit(durable=True)
         intent = Intent(self._new_id(), self._recorder.thread_id, plan.actions, line)
-        restoration = Restoration(self._recorder.home, self._store, intent, self._on_step)
+        restoration = Restoration(self._recorder.home, self._store, intent, self._on_step, self._names)
         restoration.run(lambda: self._recorder.journal.append(line, durable=True))
         return restoration
 
@@ -156,13 +159,14 @@ class Undoer:
         None for one that had not begun to exchange files."""
         found: list[tuple[Intent, list[str] | None]] = []
         for intent, path in unfinished(self._recorder.home):
-            restoration = Restoration(self._recorder.home, self._store, intent)
+            restoration = Restoration(self._recorder.home, self._store, intent, names=self._names)
             if intent.phase == STAGING:
                 restoration.abandon()
                 found.append((intent, None))
                 continue
             # Done once: what stands at a path after that is nobody's business but the person's.
             changed = intent.left if intent.phase == EXCHANGED else restoration.resume()
+            changed = [*changed, *(f"{kept} (saved before the undo)" for kept in restoration.kept)]
             if intent.thread_id != self._recorder.thread_id:
                 if intent.phase != EXCHANGED:
                     restoration.leave_to_thread(changed)
