@@ -8,12 +8,14 @@ from typing import Any
 from api.test_door import Opener, opened, turn  # noqa: F401  one of them is a fixture
 from spindle.api.door import OpenThread
 from spindle.api.hearing import Hearing
-from spindle.api.resting import RestingThreads
+from spindle.api.resting import PIECE_BYTES, RestingThreads
 from spindle.core.resting import is_resting
 from spindle.model.scripted import ScriptedModel, says
 from spindle.protocol.events import ThreadRolledBack
 from spindle.protocol.ops import ThreadRollback
 from spindle.thread.view import preview
+
+LONG = "word " + "".join(f"{number:09}" for number in range(100_000))
 
 
 class Many:
@@ -38,9 +40,9 @@ class Many:
         await self.hearings[number].turn_end()
         self.resting.used(self.threads[number])
 
-    async def settle(self) -> list[int]:
+    async def settle(self, rounds: int = 50) -> list[int]:
         """Let everything happen that is due; the numbers of those that rest."""
-        for _ in range(50):
+        for _ in range(rounds):
             await asyncio.sleep(0)
         histories = [thread._session.thread.history for thread in self.threads]
         return [number for number, history in enumerate(histories) if is_resting(history)]
@@ -72,7 +74,7 @@ async def test_no_more_threads_than_may_be_awake_never_rest(opened: Opener) -> N
 
 async def test_a_thread_with_much_to_pack_waits_before_it_does_so_again(opened: Opener) -> None:  # noqa: F811
     many = await Many(0, wait_s_per_mb=0.2).open(opened, 2)
-    await many.say(0, "word " + "".join(f"{number:09}" for number in range(100_000)))
+    await many.say(0, LONG)
     await many.say(1, "word")
     assert await many.settle() == [0, 1]  # how much there is to pack, nobody knows before
     await many.say(1, "word")
@@ -155,6 +157,53 @@ async def test_a_busy_thread_does_not_keep_others_from_their_rest(opened: Opener
     assert await many.settle() == [1]
     await many.hearings[0].turn_end()
     assert await many.settle() == [1]
+
+
+async def test_a_long_thread_is_packed_in_pieces_and_others_come_in_between(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0).open(opened, 1)
+    for _ in range(8):
+        await many.say(0, LONG)
+        many.resting.forget(many.threads[0])
+    loop = asyncio.get_running_loop()
+    rounds = 0
+
+    def count() -> None:
+        nonlocal rounds
+        rounds += 1
+        if many.resting.count == 0:
+            loop.call_soon(count)
+
+    many.resting.used(many.threads[0])
+    loop.call_soon(count)
+    async with asyncio.timeout(20):
+        while many.resting.count == 0:
+            await asyncio.sleep(0)
+    assert rounds > 8 * len(LONG) / PIECE_BYTES
+    assert many.said(0) == [LONG] * 8
+
+
+async def test_a_thread_that_is_used_while_it_is_packed_loses_nothing_and_rests_later(
+    opened: Opener,  # noqa: F811
+) -> None:
+    many = await Many(0).open(opened, 1)
+    said: list[str] = []
+    for number in range(6):
+        said += [f"{LONG}{number}", "word again"]
+        await many.say(0, said[-2])
+        for _ in range(number):  # so far the packing comes
+            await asyncio.sleep(0)
+        await many.say(0, said[-1])
+        assert many.said(0) == said
+    assert await many.settle(500) == [0] and many.resting.count == 1
+
+
+async def test_nothing_is_packed_after_the_end(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0).open(opened, 2)
+    await many.say(0, "word")
+    many.resting.close()
+    many.resting.used(many.threads[1])
+    await many.say(0, "word")
+    assert await many.settle() == [] and many.resting._timer is None
 
 
 async def test_a_thread_that_cannot_be_packed_does_not_keep_others_from_their_rest(opened: Opener) -> None:  # noqa: F811

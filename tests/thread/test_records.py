@@ -6,8 +6,9 @@ import pickle
 
 import pytest
 
+from pieces import whole
 from spindle.thread.entry import Record
-from spindle.thread.records import CHUNK, Records
+from spindle.thread.records import CHUNK, PIECE_BYTES, Records
 
 
 def line(number: int) -> Record:
@@ -25,7 +26,7 @@ def packed_and_plain(count: int) -> tuple[Records, list[Record]]:
     for number, record in enumerate(plain):
         records.append(record)
         if number in (count // 3, count // 2, count - 2):
-            records = records.packed()
+            records = whole(records.packing())
     return records, plain
 
 
@@ -52,17 +53,17 @@ def test_who_goes_through_the_lines_is_not_disturbed_when_they_are_packed() -> N
     records = Records([line(number) for number in range(3 * CHUNK)])
     going = iter(records)
     first = [next(going) for _ in range(CHUNK + 1)]
-    assert len(records.packed()) == len(records)
+    assert len(whole(records.packing())) == len(records)
     assert told(first + list(going)) == told(list(records))
 
 
 def test_only_whole_chunks_are_packed_and_only_once() -> None:
-    records = Records([line(number) for number in range(2 * CHUNK + 5)]).packed()
-    assert records.packed() is records
+    records = whole(Records([line(number) for number in range(2 * CHUNK + 5)]).packing())
+    assert whole(records.packing()) is records
     assert (len(records._chunks), len(records._open)) == (2, 5)
     for number in range(CHUNK):
         records.append(line(number))
-    again = records.packed()
+    again = whole(records.packing())
     assert [id(chunk) for chunk in again._chunks[:2]] == [id(chunk) for chunk in records._chunks]
     assert (len(again._chunks), len(again._open)) == (3, 5)
 
@@ -74,3 +75,15 @@ def test_chunks_are_pickled_beside_the_rest_and_not_copied() -> None:
     again = pickle.loads(pickled, buffers=[buffer.raw().obj for buffer in beside])
     assert told(list(again)) == told(plain)
     assert [id(chunk) for chunk in again._chunks] == [id(chunk) for chunk in records._chunks]
+
+
+def test_lines_are_packed_in_pieces_however_long_they_are_and_may_grow_meanwhile() -> None:
+    lines = [Record("response_item", b"%d" % number * 20_000, "t", None, b"") for number in range(3 * CHUNK)]
+    records = Records(lines[:-1])
+    work = records.packing()
+    sizes = [next(work) for _ in range(3)]
+    records.append(lines[-1])
+    packed = whole(work)
+    texts = [line.raw for line in lines]
+    assert max(sizes) <= PIECE_BYTES and [line.raw for line in packed] == texts == [line.raw for line in records]
+    assert whole(packed.packing()) is packed

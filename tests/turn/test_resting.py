@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from fake_server import FakeServer
+from pieces import whole
 from sessions import Driver, Start, of
-from spindle.core.resting import HoldsPast, is_resting, rest
+from spindle.core.resting import HoldsPast, is_resting, resting
 from spindle.model.body import GrowingBody
 from spindle.model.scripted import calls, patches, says, thinks
 from spindle.protocol.clock import FixedClock
@@ -31,7 +32,7 @@ def nobody() -> None:
 
 
 def rests(driver: Driver) -> None:
-    assert rest(driver.session, nobody)
+    assert whole(resting(driver.session, nobody))
     assert is_resting(driver.session.thread.history)
 
 
@@ -39,11 +40,11 @@ async def rolled_back(driver: Driver, num_turns: int) -> None:
     await driver.until(ThreadRolledBack, sub_id=driver.submit(ThreadRollback(num_turns=num_turns)))
 
 
-async def rich(driver: Driver, *, resting: bool) -> None:
+async def rich(driver: Driver, *, is_resting_between: bool) -> None:
     """A thread with everything: calls, patches, a plan, a picture, edits, a compaction, a rollback, a bookmark."""
 
     def between() -> None:
-        if resting:
+        if is_resting_between:
             rests(driver)
 
     await driver.turn("first", thinks("hm"), calls("exec_command", {"cmd": "echo one"}, "c1"), says("done"))
@@ -131,9 +132,9 @@ def without_times(raw: bytes) -> bytes:
 
 async def test_what_is_unpacked_is_what_was_packed(start: Start) -> None:
     driver = await start(config=context_policy("edit"))
-    await rich(driver, resting=False)
+    await rich(driver, is_resting_between=False)
     history = driver.session.thread.history
-    history.records = history.records.packed()  # a thread that rests does that first, and has other lines then
+    history.records = whole(history.records.packing())  # a thread that rests does that first, and has other lines then
     holders = driver.session.thread.holders_of_past()
     before = past_of(holders)
     classes = [type(holder) for holder in holders]
@@ -151,9 +152,9 @@ async def test_a_thread_that_rests_after_every_op_asks_with_the_same_bytes(
 ) -> None:
     asked: list[list[bytes]] = []
     recorded: list[list[str]] = []
-    for resting in (False, True):
+    for rest_between in (False, True):
         driver = await start(config=context_policy("edit"), clock=FixedClock())
-        await rich(driver, resting=resting)
+        await rich(driver, is_resting_between=rest_between)
         asked.append([without_times(request.raw.encode()) for request in driver.model.requests])
         recorded.append([record.kind for record in driver.session.thread.history.records])
         await driver.session.aclose()
@@ -172,12 +173,12 @@ async def test_every_wire_goes_on_after_a_rest_as_if_there_had_been_none(
     workspace: Path,
 ) -> None:
     bodies: list[list[bytes]] = []
-    for resting in (False, True):
+    for rest_between in (False, True):
         driver = await open_thread(wire, clock=FixedClock(), ephemeral=True)
         begin = len(server.requests)
         for number in range(3):
             await ask(driver, server, f"turn {number}", *working(wire, number))
-            if resting:
+            if rest_between:
                 rests(driver)
         bodies.append([without_times(request.body) for request in server.requests[begin:]])
         for file in workspace.glob("f*.txt"):
@@ -188,9 +189,9 @@ async def test_every_wire_goes_on_after_a_rest_as_if_there_had_been_none(
 async def test_a_thread_does_not_rest_while_something_goes_on_in_it(start: Start) -> None:
     driver = await start(says("hello", delay_s=0.2))
     driver.begin("hi")
-    assert rest(driver.session, nobody) is None  # the op waits
+    assert whole(resting(driver.session, nobody)) is None  # the op waits
     await driver.until(TaskStarted)
-    assert rest(driver.session, nobody) is None  # the turn runs
+    assert whole(resting(driver.session, nobody)) is None  # the turn runs
     await driver.until(*TERMINAL)
     await driver.session.settle()
     rests(driver)
@@ -198,7 +199,7 @@ async def test_a_thread_does_not_rest_while_something_goes_on_in_it(start: Start
 
 async def test_an_unused_thread_has_nothing_to_pack(start: Start) -> None:
     driver = await start()
-    assert rest(driver.session, nobody) == 0
+    assert whole(resting(driver.session, nobody)) == 0
     assert not is_resting(driver.session.thread.history)
 
 
@@ -206,7 +207,7 @@ async def test_who_looks_at_a_resting_thread_is_told_of_once(start: Start) -> No
     driver = await start(says("hello"))
     await driver.turn("hi")
     woken: list[str] = []
-    assert rest(driver.session, lambda: woken.append("woken"))
+    assert whole(resting(driver.session, lambda: woken.append("woken")))
     assert driver.session.thread.history.name is None and driver.session.thread.total_usage.total_tokens
     assert woken == [] and is_resting(driver.session.thread.history)
     assert driver.session.thread.cache.ledger.entries and driver.session.thread.history.entries

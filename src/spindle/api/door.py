@@ -14,7 +14,7 @@ the history. All of it runs on one event loop, the one `open_thread` was awaited
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spindle.assembly import SessionRequest, open_session
@@ -178,14 +178,14 @@ class OpenThread:
         if (writer := self._session.thread.history.writer) is not None:
             writer.retake()
 
-    def pack(self, woken: Callable[[], None]) -> int | None:
-        """Pack its past until somebody looks at it, which `woken` tells; gives how many bytes were packed.
+    def packing(self, woken: Callable[[], None]) -> Generator[int, None, int | None]:
+        """Pack its past until somebody looks at it, which `woken` tells: in pieces, each with its bytes.
 
-        None while something goes on in it; then nothing is packed.
+        In the end: how many bytes are to be unpacked then. None while something goes on in it; then it does not rest.
         """
-        from spindle.core.resting import rest  # for programs with many threads
+        from spindle.core.resting import resting  # for programs with many threads
 
-        return rest(self._session, woken)
+        return resting(self._session, woken)
 
     def kill(self) -> None:
         """Kill the programs it runs without waiting for anything. For a process that must end this instant."""

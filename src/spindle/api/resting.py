@@ -7,6 +7,7 @@ it in small objects that leave the memory in pieces when they go.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from functools import partial
 from itertools import islice
 
@@ -25,6 +26,12 @@ Packing and unpacking a megabyte takes some ten milliseconds. So only a small pa
 where many threads take turns.
 """
 
+PIECE_BYTES = 1 << 19
+"""About so much is packed in one go; then comes what else there is to do. It takes some ten milliseconds."""
+
+LEAST_BYTES = 1 << 16
+"""A thread counts as so much at least, however short it is."""
+
 BUSY_S = 1.0
 """How long until a thread in which something went on is looked at again."""
 
@@ -42,14 +49,20 @@ class RestingThreads:
         """Threads that do not rest, and from when on each may; the one used last is at the end."""
         self._sizes: dict[OpenThread, int] = {}
         """How many bytes each packed the last time."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._work: tuple[OpenThread, Generator[int, None, int | None]] | None = None
+        """The thread that is being packed."""
+        self._timer: asyncio.Handle | None = None
+        self._is_closed = False
 
     def used(self, thread: OpenThread) -> None:
         """It was opened, a turn of it has ended, or somebody looked at what was packed."""
-        self._wait(thread, self.waits_s(thread))
+        self._leave(thread)
+        if not self._is_closed:
+            self._wait(thread, self.waits_s(thread))
 
     def forget(self, thread: OpenThread) -> None:
         """It is closed."""
+        self._leave(thread)
         self._due.pop(thread, None)
         self._sizes.pop(thread, None)
 
@@ -61,13 +74,17 @@ class RestingThreads:
     @property
     def count(self) -> int:
         """How many rest."""
-        return len(self._sizes.keys() - self._due.keys())
+        packing = set() if self._work is None else {self._work[0]}
+        return len(self._sizes.keys() - self._due.keys() - packing)
 
     def close(self) -> None:
         """No thread is packed from now on."""
+        self._is_closed = True
         self._due.clear()
+        self._work = None
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _wait(self, thread: OpenThread, seconds: float) -> None:
         self._due.pop(thread, None)
@@ -84,22 +101,52 @@ class RestingThreads:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if waiting := self._waiting():
+        if self._work is not None:
+            self._timer = asyncio.get_running_loop().call_soon(self._look)
+        elif waiting := self._waiting():
             self._timer = asyncio.get_running_loop().call_at(min(due for due, _ in waiting), self._look)
 
+    def _leave(self, thread: OpenThread) -> None:
+        """If it is being packed, no further."""
+        if self._work is not None and self._work[0] is thread:
+            self._work = None
+
     def _look(self) -> None:
+        """Pack what is due, one after the other; when it becomes much, what else there is to do comes in between."""
         self._timer = None
-        now = asyncio.get_running_loop().time()
-        waiting = [thread for due, thread in self._waiting() if due <= now]
-        # One at a time, and what else there is to do comes in between: nobody has to wait for all of them. More, where
-        # several are woken in between.
+        room = PIECE_BYTES
         try:
-            for thread in waiting[: 1 + len(waiting) // 4]:
-                del self._due[thread]  # first: one that cannot be packed keeps nobody else from resting
-                size = thread.pack(partial(self.used, thread))
-                if size is None:
-                    self._wait(thread, self._busy_s)
-                else:
-                    self._sizes[thread] = size or self._sizes.get(thread, 0)
+            while room > 0 and (self._work is not None or self._takes_next()):
+                room -= self._pack(room)
         finally:
             self._look_again()
+
+    def _takes_next(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        thread = next((thread for due, thread in self._waiting() if due <= now), None)
+        if thread is None:
+            return False
+        del self._due[thread]
+        self._work = thread, thread.packing(partial(self.used, thread))
+        return True
+
+    def _pack(self, room: int) -> int:
+        """Go on with the thread that is being packed; gives about how many bytes that were."""
+        assert self._work is not None
+        thread, work = self._work
+        done = LEAST_BYTES
+        try:
+            while done < room:
+                done += next(work)
+            return done
+        except StopIteration as end:
+            size = end.value
+        except BaseException:
+            self._work = None  # one that cannot be packed keeps nobody else from resting
+            raise
+        self._work = None
+        if size is None:
+            self._wait(thread, self._busy_s)
+        else:
+            self._sizes[thread] = size or self._sizes.get(thread, 0)
+        return done

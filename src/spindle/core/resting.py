@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
+
+from spindle.thread.records import squeeze
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -30,19 +32,33 @@ class HoldsPast(Protocol):
         ...
 
 
-def rest(session: Session, woken: Callable[[], None]) -> int | None:
+def resting(session: Session, woken: Callable[[], None]) -> Generator[int, None, int | None]:
     """Pack what a session holds of the past; `woken` is called when somebody looks at it again.
 
-    Gives how many bytes were packed: so much is to be unpacked then. None, and nothing is done, while a turn runs or an
-    op is dealt with: whoever deals with it may hold on to what it has seen.
+    A long past takes a while, so it is packed in pieces: gives how many bytes each was, and may be left after any of
+    them. In the end: how many bytes are to be unpacked. None, and the thread does not rest, while a turn runs or an op
+    is dealt with: whoever deals with it may hold on to what it has seen.
     """
-    if session.is_running or not _is_settled(session):
-        return None
     thread = session.thread
-    if is_resting(thread.history) or not thread.history.records:
-        return 0
-    thread.history.records = thread.history.records.packed()
-    return Past(thread.holders_of_past(), [thread.instructions, thread.tools.specs_bytes], woken).size
+    if not is_resting(thread.history):
+        if _is_busy(session):
+            return None
+        lines = thread.history.records
+        if not lines:
+            return 0
+        packed = yield from lines.packing()
+        if _is_busy(session) or is_resting(thread.history) or thread.history.records is not lines:
+            return None  # something went on in it meanwhile
+        thread.history.records = packed
+        Past(thread.holders_of_past(), [thread.instructions, thread.tools.specs_bytes], woken)
+    past: Past = vars(thread.history)["_past"]
+    is_new = not past.is_packed
+    yield from past.packing()
+    return past.size if is_new else 0
+
+
+def _is_busy(session: Session) -> bool:
+    return session.is_running or not _is_settled(session)
 
 
 def is_resting(holder: HoldsPast) -> bool:
@@ -63,18 +79,17 @@ def _is_settled(session: Session) -> bool:
 class Past:
     """What some objects held, in one piece, and who they are."""
 
-    __slots__ = ("_beside", "_holders", "_known", "_packed", "_woken", "size")
+    __slots__ = ("_beside", "_held", "_holders", "_known", "_woken", "is_packed", "size")
 
     def __init__(self, holders: Sequence[HoldsPast], known: Sequence[bytes], woken: Callable[[], None]) -> None:
         """`known` is text that lives on elsewhere: where it occurs near the beginning it takes no room."""
         held = [{name: vars(holder)[name] for name in holder.PAST} for holder in holders]
-        # The fastest level: most of it is JSON much like the lines before, and a slower one hardly finds more.
-        packer = zlib.compressobj(1, zdict=b"".join(known))
         beside: list[pickle.PickleBuffer] = []
-        pickled = pickle.dumps(held, pickle.HIGHEST_PROTOCOL, buffer_callback=beside.append)
-        self._packed = packer.compress(pickled) + packer.flush()
+        self._held = pickle.dumps(held, pickle.HIGHEST_PROTOCOL, buffer_callback=beside.append)
         self._beside = [buffer.raw().obj for buffer in beside]
-        self.size = len(pickled)
+        self.is_packed = False
+        """What is held is compressed; until then it is in one piece, and as large as it was."""
+        self.size = len(self._held)
         self._holders, self._known, self._woken = holders, known, woken
         for holder in holders:
             attributes = vars(holder)
@@ -83,10 +98,21 @@ class Past:
             attributes["_past"] = self
             object.__setattr__(holder, "__class__", _resting(type(holder)))
 
+    def packing(self) -> Generator[int, None, None]:
+        """Compress it, piece by piece."""
+        if self.is_packed:
+            return
+        # The fastest level: most of it is JSON much like the lines before, and a slower one hardly finds more.
+        packer = zlib.compressobj(1, zdict=b"".join(self._known))
+        packed = yield from squeeze(self._held, packer.compress)
+        self._held, self.is_packed = packed + packer.flush(), True
+
     def unpack(self) -> None:
         """Give back to each what it held."""
-        unpacker = zlib.decompressobj(zdict=b"".join(self._known))
-        held: list[dict[str, Any]] = pickle.loads(unpacker.decompress(self._packed), buffers=self._beside)
+        pickled = self._held
+        if self.is_packed:
+            pickled = zlib.decompressobj(zdict=b"".join(self._known)).decompress(pickled)
+        held: list[dict[str, Any]] = pickle.loads(pickled, buffers=self._beside)
         for holder, attributes in zip(self._holders, held, strict=True):
             object.__setattr__(holder, "__class__", type(holder).__base__)
             del vars(holder)["_past"]

@@ -7,7 +7,7 @@ time. So what a rest costs depends on what is new, not on how long the thread is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, overload
 
 import msgspec
@@ -16,6 +16,9 @@ from spindle.thread.entry import Record
 
 CHUNK = 64
 """How many lines are packed together."""
+
+PIECE_BYTES = 1 << 18
+"""How much is compressed in one go."""
 
 
 class Records(Sequence[Record]):
@@ -32,11 +35,18 @@ class Records(Sequence[Record]):
     def append(self, record: Record) -> None:
         self._open.append(record)
 
-    def packed(self) -> Records:
-        """The same lines, with as many of them packed as fill whole chunks. Whoever holds this object may go on."""
-        whole = len(self._open) // CHUNK * CHUNK
-        new = [_pack(self._open[start : start + CHUNK]) for start in range(0, whole, CHUNK)]
-        return Records(self._open[whole:], [*self._chunks, *new]) if new else self
+    def packing(self) -> Generator[int, None, Records]:
+        """The same lines, with as many of them packed as fill whole chunks. Whoever holds this object may go on.
+
+        Gives how many bytes were packed in each go; it may be left after any of them. Lines that are appended meanwhile
+        are taken along.
+        """
+        chunks = list(self._chunks)
+        start = 0
+        while start + CHUNK <= len(self._open):
+            chunks.append((yield from _pack(self._open[start : start + CHUNK])))
+            start += CHUNK
+        return Records(self._open[start:], chunks) if start else self
 
     def __len__(self) -> int:
         return len(self._chunks) * CHUNK + len(self._open)
@@ -81,7 +91,18 @@ def _again(lines: list[Record], chunks: list[bytes]) -> Records:
     return Records(lines, chunks)
 
 
-def _pack(lines: list[Record]) -> bytes:
+def squeeze(data: bytes, compress: Callable[[bytes | memoryview], bytes]) -> Generator[int, None, bytes]:
+    """Feed a compressor piece by piece. Gives how many bytes it was fed in each go; in the end, what came of them."""
+    view = memoryview(data)
+    squeezed: list[bytes] = []
+    for start in range(0, len(data), PIECE_BYTES):
+        piece = view[start : start + PIECE_BYTES]
+        squeezed.append(compress(piece))
+        yield len(piece)
+    return b"".join(squeezed)
+
+
+def _pack(lines: list[Record]) -> Generator[int, None, bytes]:
     import zlib  # only for threads that rest
 
     # As text: a file of others may hold a number that is larger than those that are packed.
@@ -90,7 +111,9 @@ def _pack(lines: list[Record]) -> bytes:
         (line.kind, line.raw, line.timestamp, ordinal, line.beside)
         for line, ordinal in zip(lines, ordinals, strict=True)
     ]
-    return zlib.compress(msgspec.msgpack.encode(fields))
+    packer = zlib.compressobj()
+    packed = yield from squeeze(msgspec.msgpack.encode(fields), packer.compress)
+    return packed + packer.flush()
 
 
 def _unpack(chunk: bytes) -> list[Record]:
