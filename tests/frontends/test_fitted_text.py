@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.frontends.exec.fitted import MOST_CHARACTERS, MOST_LINES, FittedText, fit_text
-from spindle.frontends.fit import cells
+from spindle.frontends.exec.live import TEXT_CHARACTERS, StreamedText
+from spindle.frontends.fit import cells, fold, rows_of
 
 TABLE = """Before.
 
@@ -109,6 +112,30 @@ def test_what_streams_is_broken_as_it_will_stand() -> None:
     assert fitted.add("b\u2028\n") == "\nb\u2028\n"
     assert fitted.rows("x" * 20, 19) == ["x" * 19, "x"] and fitted.rows("", 19) == []
     assert fitted.add("| a | b |\n") == "" and fitted.rows("|---|", 19) == ["| a | b |", "|---|"]
+
+
+def test_only_the_rows_that_are_seen_of_what_streams_are_laid_out() -> None:
+    fitted = FittedText(lambda: 80)
+    wide = "a " * (MOST_CHARACTERS // 2 - 10)
+    fitted.add("| a |\n|---|\n" + f"| {wide} |\n" * (MOST_LINES - 10))
+    streamed = StreamedText()
+    for _ in range(100_000):
+        streamed.add("ten letters ")
+    for unfinished in ("| b", "| " + wide, streamed.shown):
+        laid_out = 0
+
+        def count(frame: FrameType, event: str, _: object) -> None:
+            nonlocal laid_out
+            if event == "call" and frame.f_code in (rows_of.__code__, fold.__code__):
+                laid_out += len(frame.f_locals["text"])
+
+        sys.setprofile(count)
+        try:
+            seen = fitted.rows(unfinished, 79, 12)
+        finally:
+            sys.setprofile(None)
+        assert seen == fitted.rows(unfinished, 79)[-12:] and len(seen) == 12
+        assert laid_out <= 2 * max(TEXT_CHARACTERS, MOST_CHARACTERS)
 
 
 def test_a_table_without_an_end_is_not_waited_for() -> None:

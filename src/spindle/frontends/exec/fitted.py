@@ -7,6 +7,7 @@ columns have no room at all, each row becomes a block. Code stays as it is, and 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
 from spindle.frontends.fit import cells, fold, hang, rows_of, wrap
@@ -44,10 +45,13 @@ class FittedText:
         """What can be shown after these lines, each of which ends in a newline."""
         return "".join(self._take(f"{line}\n") for line in lines.split("\n")[:-1])
 
-    def rows(self, unfinished: str, width: int) -> list[str]:
-        """What is held and the line that is not whole yet, for drawing."""
+    def rows(self, unfinished: str, width: int, most: int = sys.maxsize) -> list[str]:
+        """What is held and the line that is not whole yet, for drawing: the last rows of it."""
         lines = [*self._held, *([*(self._blank or ""), *self._folded(unfinished, width)] if unfinished else [])]
-        return [row for line in lines for row in rows_of(line.removesuffix("\n").expandtabs(8), width)]
+        rows: list[str] = []
+        while lines and len(rows) < most:
+            rows = [*rows_of(lines.pop().removesuffix("\n").expandtabs(8), width), *rows]
+        return rows[-most:]
 
     def end(self) -> str:
         """The text is over: what is still held. Empty lines at the end are left out, as those at the beginning are."""

@@ -315,7 +315,7 @@ class Live:
         room = min(MAX_TEXT_ROWS, height - 3 - len(below))
         if self._message is None or room <= 0:
             return below
-        text = self._fitted.rows(printable(self._message.shown), max(1, width - 1))[-room:]
+        text = self._fitted.rows(printable(self._message.shown), max(1, width - 1), room)
         title = [("", ""), ("spindle", TITLE)] if text and not self._has_title else []
         return [*title, *((row, "") for row in text), *below]
 
