@@ -177,8 +177,8 @@ class Restoration:
     def _gave_back(self, action: Action) -> bool:
         """Was something put away that a person had saved in the instant before? Then that goes back to its place,
         unless the person has put something else there by now."""
-        for name in filter(None, (action.temporary, action.backup)):
-            if self._is_ours(name, action):
+        for name in (action.temporary, action.backup) if action.backup else ():  # else nothing was put away
+            if not name or self._is_ours(name, action):
                 continue
             now = image_like(action.path, action.target)
             if now.kind == "absent":
