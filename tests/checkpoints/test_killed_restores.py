@@ -293,6 +293,49 @@ def test_what_was_saved_before_a_kill_and_again_after_it_is_kept_under_another_n
     assert changed == [str(file), f"{file}.saved (saved before the undo)"]
 
 
+@on_each_system
+@pytest.mark.filterwarnings("ignore:This process")
+def test_what_a_person_saves_while_a_killed_undo_is_finished_is_never_lost(tmp_path: Path, names: OneStep) -> None:
+    bench = Bench(tmp_path)
+    bench.names_in_one_step = names
+    bench.turn("echo 2 > a.txt; rm bin.dat; echo 2 > new.txt; echo 2 > dir/b.txt")
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    begins = len(steps) - steps[::-1].index("intent")
+    assert not bench.undo(Undo(redo=True)).is_refused
+    for name in ("a.txt", "dir/b.txt", "new.txt", "bin.dat"):
+        for number in range(12):
+            shell(bench.root, "git checkout -q -- .; rm -f new.txt dir/*.saved *.saved")
+            bench.turn("echo 2 > a.txt; rm bin.dat; echo 2 > new.txt; echo 2 > dir/b.txt")
+            bench.recorder.close()
+            assert not undo_in_a_child(bench, Undo(), begins)
+            bench.recorder = bench.new_recorder()
+            undoer = bench.undoer(saving(bench.root / name, number, by_another_file=True))
+            with contextlib.suppress(ChangedMeanwhile):
+                undoer.finish_others()
+            bench.undoer().finish_others()
+            kept = [path.read_text() for path in bench.root.glob("**/*.saved")]
+            assert MINE in (*kept, (bench.root / name).read_text()), (name, number)
+            assert not has_unfinished(bench.home)
+
+
+def test_what_is_saved_twice_while_files_go_back_is_kept_twice(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt")
+    file = bench.root / "a.txt"
+
+    def step(name: str) -> None:
+        if name in ("swap", "move"):
+            file.with_name("saving").write_text(f"saved before the {name}\n")
+            file.with_name("saving").replace(file)
+
+    with pytest.raises(ChangedMeanwhile) as caught:
+        bench.undo(Undo(), step)
+    assert file.read_text() == "saved before the move\n"
+    (kept,) = caught.value.kept
+    assert kept == f"{file}.saved" and Path(kept).read_text() == "saved before the swap\n"
+
+
 def test_a_file_that_is_removed_and_saved_anew_while_files_go_back_is_never_lost(tmp_path: Path) -> None:
     """As editors do that do not write in place: for a moment nothing stands there."""
     bench = Bench(tmp_path)

@@ -159,7 +159,7 @@ class Undoer:
         None for one that had not begun to exchange files."""
         found: list[tuple[Intent, list[str] | None]] = []
         for intent, path in unfinished(self._recorder.home):
-            restoration = Restoration(self._recorder.home, self._store, intent, names=self._names)
+            restoration = Restoration(self._recorder.home, self._store, intent, self._on_step, self._names)
             if intent.phase == STAGING:
                 restoration.abandon()
                 found.append((intent, None))
