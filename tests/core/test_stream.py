@@ -128,7 +128,8 @@ async def test_only_a_reader_who_asks_for_it_is_given_time_to_hand_on_what_it_he
     await stream.settle()
     assert not first.done()
     await first
-    prompt = stream.attach(Subscription(()), rounds=1)
+    prompt = stream.subscribe()
+    prompt.rounds = 1
     second = asyncio.ensure_future(anext(prompt))
     await asyncio.sleep(0)
     stream.emit(delta("b"))

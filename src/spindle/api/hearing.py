@@ -34,7 +34,8 @@ class Hearing(Subscription):
         self._answers: dict[str, asyncio.Future[Msg]] = {}
         self._ends: list[asyncio.Future[None]] = []
         self._has_begun = False
-        thread.listen(self, rounds)
+        self.rounds = rounds
+        thread.listen(self)
 
     # ---- driving it ----------------------------------------------------------------------------
 

@@ -30,6 +30,9 @@ DELTAS = (AgentMessageContentDelta, ReasoningContentDelta)
 class Subscription:
     """One reader's view of the stream. Iterate it; it ends when the stream is closed."""
 
+    rounds = 0
+    """How many rounds of the event loop it needs to hand on what it heard. The model is asked after them."""
+
     def __init__(self, skip: tuple[type[Msg], ...]) -> None:
         self._skip = skip
         self._backlog: deque[Event] = deque()
@@ -109,7 +112,6 @@ class EventStream:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
         self._closed = False
-        self._rounds = 0
         self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
@@ -117,13 +119,9 @@ class EventStream:
         """A new reader; messages of the kinds in `skip` never enter its backlog."""
         return self.attach(Subscription(skip))
 
-    def attach(self, subscription: Subscription, rounds: int = 0) -> Subscription:
-        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once.
-
-        With `rounds`, it is given so many rounds of the event loop to hand on what it heard before the model is asked.
-        """
+    def attach(self, subscription: Subscription) -> Subscription:
+        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once."""
         self._subscriptions.append(subscription)
-        self._rounds = max(self._rounds, rounds)
         if self._closed:
             subscription.close()
         return subscription
@@ -135,8 +133,8 @@ class EventStream:
             subscription.push(event)
 
     async def settle(self) -> None:
-        """Let the readers who asked for it hand on what was emitted. Waits for none of them that takes longer."""
-        for _ in range(self._rounds):
+        """Let readers hand on what was emitted. Waits for none of them that takes longer than it said."""
+        for _ in range(max((reader.rounds for reader in self._subscriptions), default=0)):
             await asyncio.sleep(0)
 
     def close(self) -> None:
