@@ -302,7 +302,7 @@ class BudgetLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: _Number | None = None
     """US dollars, by the prices of the models."""
     max_seconds: _Number | None = None
-    """Seconds of wall time; what runs when they are over is let finish."""
+    """Seconds of wall time; what is running when they are over may finish."""
 
     def __bool__(self) -> bool:
         """Is there any limit?"""
