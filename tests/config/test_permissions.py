@@ -249,7 +249,7 @@ FILES = '[permissions.p.filesystem]\n":root" = "read"\n'
         (
             f'default_permissions = "p"\n{FILES}"/proc/1" = "deny"\n',
             4,
-            "permissions.p.filesystem.'/proc/1': nothing can be said about /proc/1: every command has devices and "
+            "permissions.p.filesystem.'/proc/1': a profile cannot name /proc/1: every command has devices and "
             "processes of its own there",
         ),
         (

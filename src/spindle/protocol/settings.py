@@ -56,7 +56,7 @@ def read_approval(value: Any) -> tuple[ApprovalPolicy, Granular | None]:
             return "on-request", msgspec.convert(value["granular"], Granular)
         except (KeyError, msgspec.ValidationError) as error:
             why = str(error) if isinstance(error, msgspec.ValidationError) else "`granular` is missing"
-            raise ConfigError(f"the approval policy is no table that says what may be asked: {why}") from error
+            raise ConfigError(f"the approval policy is not a table of kinds of question: {why}") from error
     if value not in APPROVAL_POLICIES:
         raise ConfigError(f"unknown approval policy {value!r}; use one of {', '.join(APPROVAL_POLICIES)}")
     return value, None
