@@ -221,7 +221,7 @@ FILES = '[permissions.p.filesystem]\n":root" = "read"\n'
         (
             f'default_permissions = "p"\n{FILES}"rel/x" = "write"\n',
             4,
-            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; a path of the project "
+            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; write a path of the project "
             'stands under ":workspace_roots"',
         ),
         (
