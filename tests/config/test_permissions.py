@@ -221,8 +221,8 @@ FILES = '[permissions.p.filesystem]\n":root" = "read"\n'
         (
             f'default_permissions = "p"\n{FILES}"rel/x" = "write"\n',
             4,
-            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; write a path of the project "
-            'stands under ":workspace_roots"',
+            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; write a path of the "
+            'project under ":workspace_roots"',
         ),
         (
             f'default_permissions = "p"\n{FILES}"/x/*.txt" = "write"\n',
