@@ -339,7 +339,7 @@ def main() -> None:
     number("--at-a-time", 8)
     number("--repeats", 3)
     parser.add_argument("--order", choices=["rounds", "threads"], default="rounds")
-    parser.add_argument("--agent", default=str(Path(__file__).parents[1] / ".venv/bin/spindle"))
+    parser.add_argument("--agent", type=os.path.abspath, default=str(Path(__file__).parents[1] / ".venv/bin/spindle"))
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="spindle-load-"))
     try:

@@ -75,8 +75,8 @@ async def test_a_thread_with_much_to_pack_waits_before_it_does_so_again(opened: 
     await many.say(0, "word " + "".join(f"{number:09}" for number in range(100_000)))
     await many.say(1, "word")
     assert await many.settle() == [0, 1]  # how much there is to pack, nobody knows before
-    await many.say(0, "word")
     await many.say(1, "word")
+    await many.say(0, "word")  # last: however long a turn takes, this thread was used just now
     long_s, short_s = (many.resting.waits_s(thread) for thread in many.threads)
     assert long_s > 0.1 and short_s == 0
     assert await many.settle() == [1]
@@ -154,3 +154,17 @@ async def test_a_busy_thread_does_not_keep_others_from_their_rest(opened: Opener
     await many.say(1, "word")
     assert await many.settle() == [1]
     await many.hearings[0].turn_end()
+    assert await many.settle() == [1]
+
+
+async def test_a_thread_that_cannot_be_packed_does_not_keep_others_from_their_rest(opened: Opener) -> None:  # noqa: F811
+    many = await Many(0).open(opened, 3)
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    many.threads[0]._session.thread.history.request_lines.append(lambda: None)  # pyright: ignore[reportArgumentType]
+    for number in range(3):
+        many.hearings[number].start_turn(turn("word"))
+        await many.hearings[number].turn_end()
+    for thread in many.threads:
+        many.resting.used(thread)
+    assert await many.settle() == [1, 2] and len(told) == 1

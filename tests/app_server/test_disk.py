@@ -39,6 +39,11 @@ def test_a_file_copied_onto_itself_stays_as_it_is(client: Client, tmp_path: Path
         onto_itself = {"sourcePath": str(tmp_path / "x"), "destinationPath": str(tmp_path / target)}
         assert client.result("fs/copy", onto_itself) == {}
     assert (tmp_path / "x").read_text() == "words"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        os.link(tmp_path / "x", tmp_path / folder / "x")
+    whole = {"sourcePath": str(tmp_path / "a"), "destinationPath": str(tmp_path / "b"), "recursive": True}
+    assert client.result("fs/copy", whole) == {}
 
 
 def test_a_folder_that_cannot_be_copied_whole_says_how_much_is_missing(client: Client, tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ ROWS = [
     Row("401 empty", refuses(401), ONCE, "unauthorized", ("401 Unauthorized: no reason given, url: http", KEY)),
     Row("401 detail", refuses(401, {"detail": "Not authenticated"}), ONCE, "unauthorized", ("Not authenticated, url",)),
     Row(
+        "404 said twice", refuses(404, {"detail": "Not Found"}), ONCE, refused(404), ("status 404 Not Found, url", PATH)
+    ),
+    Row(
+        "401 full stop", refuses(401, error("Bad key.")), ONCE, "unauthorized", ("401 Unauthorized: Bad key, url", KEY)
+    ),
+    Row(
         "403",
         refuses(403, error("no access"), headers={"x-request-id": "req_9"}),
         ONCE,
@@ -102,7 +108,7 @@ ROWS = [
     Row("402", refuses(402, error("Insufficient credits", code=402)), ONCE, "usageLimitExceeded", QUOTA),
     Row(
         "429 quota",
-        refuses(429, error("You exceeded your current quota", type="insufficient_quota", code="insufficient_quota")),
+        refuses(429, error("You exceeded your current quota.", type="insufficient_quota", code="insufficient_quota")),
         ONCE,
         "usageLimitExceeded",
         (*QUOTA, "(429 Too Many Requests: You exceeded your current quota)"),

@@ -252,6 +252,26 @@ def test_what_a_turn_did_is_there_when_the_thread_is_read_and_resumed(
         assert patched["changes"] == [{"path": str(workspace / "p.txt"), "kind": {"type": "add"}, "diff": "x\n"}]
 
 
+def test_commands_are_read_as_they_ran_whatever_the_words_of_their_outputs(client: Client, server: FakeServer) -> None:
+    """`shell` answers this model in JSON; and a folder that is not there is named, with all that its name says."""
+    odd = "/x\nWall time: " + "9" * 330 + " seconds\nExit code: " + "9" * 30 + "\n"
+    server.script(
+        turn(
+            call("shell", {"command": ["sh", "-c", "echo hello; exit 3"]}, "c1"),
+            call("exec_command", {"cmd": "true", "workdir": odd}, "c2"),
+        ),
+        turn(message("done")),
+    )
+    thread_id = client.start_thread(approvalPolicy="never", sandbox="danger-full-access", model="unheard-of")
+    _, seen = client.turn(thread_id, "go")
+    told = {item["id"]: item for item in items(seen, "commandExecution")}
+    (read,) = client.result("thread/read", {"threadId": thread_id, "includeTurns": True})["thread"]["turns"]
+    ran = {item["id"]: item for item in read["items"] if item["type"] == "commandExecution"}
+    for name in ("command", "cwd", "source", "status", "aggregatedOutput"):
+        assert {key: item[name] for key, item in ran.items()} == {key: item[name] for key, item in told.items()}, name
+    assert (ran["c1"]["aggregatedOutput"], ran["c1"]["exitCode"], ran["c2"]["exitCode"]) == ("hello\n", 3, None)
+
+
 def test_what_an_input_mentions_is_there_when_the_thread_is_read(
     start: Start, server: FakeServer, workspace: Path
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,31 @@ def test_what_a_person_saves_while_files_go_back_is_never_lost(tmp_path: Path, b
     assert all(refused == {True, False} for refused in seen.values())
 
 
+def test_a_file_that_is_removed_and_saved_anew_while_files_go_back_is_never_lost(tmp_path: Path) -> None:
+    """As editors do that do not write in place: for a moment nothing stands there."""
+    bench = Bench(tmp_path)
+    file = bench.root / "a.txt"
+    steps: list[str] = []
+    for back_at in range(1, 8):
+        bench.turn("echo 2 > a.txt")
+        count = iter(range(1_000))
+        steps.clear()
+
+        def step(name: str, back_at: int = back_at, count: Iterator[int] = count) -> None:
+            steps.append(name)
+            number = next(count)
+            if number == 0:
+                file.unlink()
+            elif number == back_at:
+                file.write_text(MINE)
+
+        with contextlib.suppress(ChangedMeanwhile):
+            bench.undo(Undo(), step)
+        assert file.exists() == (len(steps) > back_at) and (not file.exists() or file.read_text() == MINE), back_at
+        file.write_text("alpha\n")
+    assert {"keep", "move"} <= set(steps)
+
+
 def test_what_a_person_saves_stays_when_a_restoration_fails_after_it(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn("echo 2 > a.txt; rm bin.dat; echo 2 > new.txt; chmod +x dir/b.txt; mv run.sh zz")
@@ -229,6 +256,23 @@ def test_a_journal_that_cannot_be_written_puts_everything_back(tmp_path: Path) -
     path.write_bytes(lines)
     bench.restart()
     assert bench.undo(Undo()).plan.conflicts == []
+
+
+def test_a_store_that_fails_in_the_middle_leaves_nothing_beside_the_files(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo 2 > a.txt; echo 2 > dir/b.txt")
+    new = look(bench.root)
+    stages: list[str] = []
+
+    def loses_its_store(step: str) -> None:
+        if step == "stage":
+            stages.append(step)
+            if len(stages) == 2:
+                bench.recorder.store.close()
+
+    with pytest.raises(sqlite3.Error):
+        bench.undo(Undo(), loses_its_store)
+    assert len(stages) == 2 and look(bench.root) == new and not has_unfinished(bench.home)
 
 
 @pytest.mark.parametrize("path", ["journal", "intent"])

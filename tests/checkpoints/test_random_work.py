@@ -131,3 +131,25 @@ def test_patches_while_a_command_runs_go_back_with_what_it_does_before_and_after
     after = look(bench.root)
     assert bench.undo(Undo()).plan.conflicts == [] and look(bench.root) == before
     assert bench.undo(Undo(redo=True)).plan.conflicts == [] and look(bench.root) == after
+
+
+@pytest.mark.parametrize("name", ["a.txt", "new.txt"])
+@pytest.mark.parametrize("first", ["true", "echo command >> a.txt; echo command > new.txt"])
+@pytest.mark.parametrize("ends", ["before it is written", "after it is written"])
+def test_a_patch_is_told_once_when_the_last_command_ends_while_it_is_written(
+    tmp_path: Path, name: str, first: str, ends: str
+) -> None:
+    bench = Bench(tmp_path)
+    before = look(bench.root)
+    bench.recorder.open_window(bench.begin(), [str(bench.root)])
+    shell(bench.root, first)
+    bench.recorder.before_files(bench.key, [str(bench.root / name)])
+    if ends == "before it is written":
+        bench.recorder.close_window(bench.key)
+    (bench.root / name).write_text("patch\n")
+    if ends == "after it is written":
+        bench.recorder.close_window(bench.key)
+    bench.recorder.after_files()
+    after = look(bench.root)
+    assert bench.undo(Undo()).plan.conflicts == [] and look(bench.root) == before
+    assert bench.undo(Undo(redo=True)).plan.conflicts == [] and look(bench.root) == after

@@ -8,6 +8,7 @@ from spindle.context.calls import (
     FileRead,
     Pair,
     PatchedFile,
+    body_of,
     command_of,
     exit_code_of,
     find_pairs,
@@ -15,6 +16,8 @@ from spindle.context.calls import (
     output_text,
     patched_files,
     read_of,
+    seconds_of,
+    session_of,
 )
 from spindle.protocol.items import encode_json
 
@@ -103,10 +106,28 @@ def test_a_patch_names_its_files_from_the_folder_of_the_call():
         ('{"output":', None),
         ("Output:\nExit code: 1\n", None),
         ("", None),
+        ("Exit code: " + "9" * 30 + "\nOutput:\n", None),
     ],
 )
 def test_the_exit_status_is_read_from_the_head_not_from_what_a_program_printed(text: str, code: int | None):
     assert exit_code_of(text) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "session", "body"),
+    [
+        ("Exit code: 3\nWall time: 0.2 seconds\nOutput:\nWall time: 9 seconds\n", 0.2, None, "Wall time: 9 seconds\n"),
+        ("Exit code: 0\nDuration: 1.25 seconds\nOutput:\n", 1.25, None, ""),
+        ("Wall time: 1 seconds\nProcess running with session ID 7\nOutput:\nso far", 1.0, "7", "so far"),
+        ('{"output":"x\\n","metadata":{"exit_code":2,"duration_seconds":0.1}}', 0.1, None, "x\n"),
+        ('{"output":5,"metadata":{"duration_seconds":1e30}}', None, None, None),
+        ("no folder\nWall time: " + "9" * 330 + " seconds\n", None, None, None),
+    ],
+)
+def test_how_long_it_took_and_where_it_goes_on_stand_in_the_head_too(
+    text: str, seconds: float | None, session: str | None, body: str | None
+):
+    assert (seconds_of(text), session_of(text), body_of(text)) == (seconds, session, text if body is None else body)
 
 
 def test_a_command_is_a_script_and_a_folder():

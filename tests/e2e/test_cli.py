@@ -173,6 +173,7 @@ def test_a_thread_is_found_by_the_beginning_of_its_id(spindle: OnTerminal, serve
     assert spindle("exec", "resume", start.upper(), "two").code == 0
     assert f"archived {thread_id}" in spindle("archive", start).out
     assert f"restored {thread_id}" in spindle("unarchive", start).out
+    assert "`spindle threads --all --archived` lists" in spindle("unarchive", "no-such-thread").err
     (file,) = home.rglob(f"rollout-*{thread_id}.jsonl")
     other = thread_id[:-1] + ("0" if thread_id[-1] != "0" else "1")
     file.with_name(file.name.replace(thread_id, other)).write_bytes(file.read_bytes())

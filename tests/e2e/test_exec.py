@@ -36,7 +36,7 @@ def test_a_call_that_came_to_nothing_is_told_to_people_and_not_to_programs(
     (workspace / "a.txt").write_text("one\n")
     calls = [custom_call("apply_patch", patch, "c1"), call("nosuch", {}, "c2"), call("exec_command", "{bad", "c3")]
     server.script(turn(*calls), turn(message("done")), turn(*calls), turn(message("done")))
-    run = spindle("exec", "--yolo", "do it")
+    run = spindle("exec", "--yolo", "do it", LC_ALL="C.UTF-8")
     assert run.code == 0
     assert "\n✗ apply_patch failed:\n  apply_patch verification failed: " in run.err and "-not there" not in run.err
     assert "\n✗ nosuch failed:\n  unsupported call: nosuch\n" in run.err and "\n✗ exec_command failed:\n" in run.err

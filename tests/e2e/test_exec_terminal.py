@@ -99,6 +99,18 @@ def test_words_are_seen_while_they_stream_and_stay_after_ctrl_c(watch: Watch, se
         assert "working" not in screen.text and "^C" not in screen.text
 
 
+def test_no_word_is_broken_while_it_streams_or_after(watch: Watch, server: FakeServer) -> None:
+    words = "- the quick brown fox jumps\n\nover the lazy dog and away"
+    server.script(turn(message(words, deltas=8), hang_after=10)).otherwise(turn(message(words, deltas=8)))
+    with watch("exec", "hi", columns=24) as screen:
+        screen.until("- the quick brown fox\n  jumps\n", "over the lazy dog and\naway\n", "writing")
+        screen.press("\x03")
+        assert screen.wait() == 1
+    with watch("exec", "hi", columns=24) as screen:
+        assert screen.wait() == 0
+        assert "- the quick brown fox\n  jumps\n\nover the lazy dog and\naway\n" in screen.text
+
+
 def test_a_table_is_seen_while_it_streams_and_stands_in_the_width_there_is(watch: Watch, server: FakeServer) -> None:
     table = "Here:\n\n| Name | What it does |\n|---|---|\n| one | reads the head of a file |\n| two | 日本語 |\n"
     server.script(turn(message(table + "\nThat is all.", deltas=40), hang_after=24)).otherwise(turn(message(table)))
@@ -147,7 +159,7 @@ def test_commands_that_run_at_once_are_told_apart(watch: Watch, server: FakeServ
         (workspace / "bb").touch()
         # The end of the other one does not look like more of this result.
         screen.until(f"s: {waits_for('bb', 'echo hello-bb; ')}\n  hello-bb\n  bb-is-there\n\n", "running for")
-        assert re.search(r"\n\necho hello-aa; .* \(\d+s\)\n  │ hello-aa\n• working", screen.text)
+        assert re.search(r"\n\n→ echo hello-aa; .* \(\d+s\)\n  │ hello-aa\n• working", screen.text)
         (workspace / "aa").touch()
         assert screen.wait() == 0
         assert f"s: {waits_for('aa', 'echo hello-aa; ')}\n  hello-aa\n  aa-is-there\n\nspindle" in screen.text
@@ -192,6 +204,18 @@ def test_a_failed_turn_names_the_way_back(watch: Watch, server: FakeServer) -> N
         assert screen.wait() == 1
         assert "ERROR: " in screen.text and "working" not in screen.text
         assert re.search(r"\nto go on: spindle exec resume -s workspace-write [0-9a-f-]{36}$", screen.text)
+
+
+def test_the_way_back_asks_for_what_this_command_line_asked_for(
+    watch: Watch, server: FakeServer, workspace: Path
+) -> None:
+    (workspace / "sub").mkdir()
+    asked = ["-m", "some-model", "-C", "sub", "-c", "model_provider=fake", "-s", "danger-full-access"]
+    with watch("exec", *asked, "hi", columns=120) as screen:
+        assert screen.wait() == 0
+        # Not the run of the machine: that is for a person to ask for.
+        way = r"\nto go on: spindle exec resume -m some-model -C sub -c model_provider=fake [0-9a-f-]{36}$"
+        assert re.search(way, screen.text)
 
 
 def test_an_unrecorded_thread_has_no_way_back(watch: Watch, server: FakeServer) -> None:
@@ -306,6 +330,12 @@ def test_a_locale_without_unicode_gets_signs_it_can_show(
         screen.until("  | up\n[ ] working")
         (workspace / "go").touch()
         assert screen.wait() == 0 and "größer ✓" in screen.text and "[ok] succeeded in " in screen.text
+
+
+def test_the_demo_fits_the_terminal_too(watch: Watch) -> None:
+    with watch("demo", "--fast", columns=42, rows=200) as screen:
+        assert screen.wait() == 0
+        assert "\nThe tests of textstats.py fail. Find out\nwhy, fix it, and show me that they pass.\n" in screen.text
 
 
 def test_a_log_gets_every_line_once_and_nothing_to_redraw(

@@ -221,6 +221,11 @@ def test_a_model_that_ollama_lacks_is_told_with_the_command_that_gets_it(
     assert [path for path, _ in ollama.asked].count("/v1/responses") == 1
 
 
+def test_the_way_back_does_not_lead_to_another_server(oss: Oss) -> None:
+    way = r"\nto go on: spindle exec resume --oss --local-provider ollama -m gpt-oss:20b [0-9a-f-]{36}\n"
+    assert re.search(way, oss().stderr)
+
+
 def test_the_window_is_the_servers_and_no_key_is_sent(oss: Oss, ollama: Ollama, home: Path) -> None:
     ollama.models.append("gpt-oss:20b")
     oss.start["env"] |= {"OPENAI_API_KEY": "sk-ambient", "CODEX_API_KEY": "sk-ambient"}

@@ -12,7 +12,7 @@ from spindle.frontends.cli import load
 from spindle.frontends.command_line import check_words, read
 from spindle.frontends.command_table import SPINDLE
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command, common_of, options_of, shown_options, walk
-from spindle.frontends.help_pages import page
+from spindle.frontends.help_pages import page, sentence
 
 PATHS = [*walk(SPINDLE)]
 
@@ -70,6 +70,7 @@ def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values:
     ("line", "sentence"),
     [
         ("exce x", "unknown command 'exce'; did you mean `spindle exec`?"),
+        ("mpc list", "unknown command 'mpc'; did you mean `spindle mcp`?"),
         ("thread", "unknown command 'thread'; did you mean `spindle threads`?"),
         ("apply the patch", "Codex has a command 'apply', Spindle does not"),
         ("fix it --json", "--json is not an option of `spindle`"),
@@ -103,7 +104,8 @@ def test_a_slip_is_named_with_what_was_probably_meant(line: str, sentence: str) 
 
 
 @pytest.mark.parametrize(
-    ("line", "doubtful"), [(["frobnicate"], "frobnicate"), (["--", "frobnicate"], ""), (["a b"], "")]
+    ("line", "doubtful"),
+    [(["frobnicate"], "frobnicate"), (["--", "frobnicate"], ""), (["a b"], ""), (["cap", "all", "retries"], "")],
 )
 def test_a_single_word_that_is_no_command_may_be_a_prompt_or_a_slip(line: list[str], doubtful: str) -> None:
     """In a terminal it is sent; elsewhere it is refused (tests/e2e/test_cli.py)."""
@@ -188,3 +190,8 @@ def test_a_page_lists_its_own_options_first_and_no_common_one_without_effect() -
     assert text.index("--last") < text.index("--json") < text.index("Common options:") < text.index("--model")
     assert "--no-alt-screen" not in text and "--ask-for-approval" not in text
     assert "--model" not in page(read(["archive"]).path)
+
+
+def test_every_page_begins_with_a_sentence_that_ends_once() -> None:
+    ends = [sentence(path[-1].summary)[-2:] for path in walk(SPINDLE)]
+    assert [end for end in ends if (end[0] in ".?…") == (end[1] in ".?…")] == []

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from spindle.frontends.fit import cells, cut, cut_middle, hang, head_and_tail, rows_of, table, wrap
+from spindle.frontends.fit import cells, cut, cut_middle, fit_rule, fold, hang, head_and_tail, rows_of, table, wrap
 
 LINES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=60)
 
@@ -64,6 +64,31 @@ def test_nothing_is_wider_than_it_may_be(text: str, width: int) -> None:
 def test_wrapping_and_breaking_lose_nothing(text: str, width: int) -> None:
     assert "".join(rows_of(text, width)) == text
     assert "".join(wrap(text, width)).replace(" ", "") == text.replace(" ", "")
+
+
+def test_folded_rows_end_between_words_and_hang_below_their_beginning() -> None:
+    assert fold("a few words that go on", 12) == ["a few words", "that go on"]
+    assert fold("  ✓ a few words that go on", 16) == ["  ✓ a few words", "    that go on"]
+    assert fold("+    return one or two", 16) == ["+    return one", "     or two"]
+    assert fold("a     b", 3) == ["a", "b"] and fold("a\tfew words", 4) == ["a\tfew words"]
+    assert fold("few words that", 12, taken=4) == ["few", "words that"]
+    # What fits into no row begins where it stands, and what follows knows where the terminal has broken it.
+    assert fold("at https://example.com/path now and then", 12) == ["at https://example.com/path now and", "then"]
+
+
+@given(LINES, st.integers(2, 40))
+def test_folding_loses_nothing_and_breaks_no_word(text: str, width: int) -> None:
+    rows = fold(text, width)
+    assert [word for row in rows for word in row.split(" ") if word] == [word for word in text.split(" ") if word]
+    assert all(cells(row) <= width or any(2 * cells(word) > width for word in row.split(" ")) for row in rows)
+
+
+def test_rules_around_a_heading_are_shortened_to_the_width() -> None:
+    assert fit_rule("=" * 8 + " 1 failed " + "=" * 8, 20) == "===== 1 failed ====="
+    assert fit_rule("-- heading " + "-" * 20, 20) == "-- heading ---------"
+    assert fit_rule("_" * 30, 20) == "_" * 20 and fit_rule("=" * 20, 20) == "=" * 20
+    whole = "======== a heading that has no room itself ========"
+    assert fit_rule(whole, 20) == whole and fit_rule("no rule, but long enough", 20) == "no rule, but long enough"
 
 
 class Unmeasured(str):

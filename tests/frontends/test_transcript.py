@@ -23,6 +23,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TokenCount,
     TurnAborted,
+    UserMessage,
     Warning,
     usage_info,
 )
@@ -127,6 +128,40 @@ def test_what_is_said_to_be_omitted_is_what_is_missing(count: int) -> None:
     assert all("1 lines" not in line and "1 line " not in line for line in missing)  # one line takes its own place
 
 
+def test_on_a_terminal_prose_is_broken_between_words_and_stays_indented() -> None:
+    thought = ItemCompleted(thread_id="t", turn_id="u", item={"type": "Reasoning", "summary_text": ["one two three"]})
+    plan = PlanUpdate(plan=[{"step": "some words to do", "status": "pending"}])
+    shown = text(thought, plan, began(), ended("cannot find it there", 1), Error(message="some words to read"),
+                 width=lambda: 14)  # fmt: skip
+    assert shown == (
+        "thinking\n  one two\n  three\n\nplan update\n  • some words\n    to do\n\nexec ls in /w\n"
+        "✗ exited 1 in 1.25s:\n  cannot find\n  it there\n\nERROR: some\n  words to\n  read\n"
+    )
+
+
+def test_the_verdict_of_a_test_run_stands_on_one_row() -> None:
+    shown = text(began(), ended(f"{'=' * 30} 1 failed, 2 passed {'=' * 30}\n", 1), width=lambda: 80)
+    assert shown.splitlines()[2:] == [f"  {'=' * 29} 1 failed, 2 passed {'=' * 29}"]
+
+
+def test_a_label_takes_no_second_row() -> None:
+    shown = text(began("1", ["cat", "a" * 30]), began("2", ["b"]), ended("", 0, "1"), width=lambda: 40)
+    assert "\n✓ succeeded in 1.25s: cat aaaaaaaaaaaaa…\n" in shown
+
+
+def test_a_command_that_was_stopped_did_not_fail_by_itself() -> None:
+    transcript = Transcript(Look(), version="1.0", summary="auto")
+    transcript.is_stopping = True
+    shown = "".join(map(transcript.translate, [began(), ended("", 143), began(), ended("", 2)]))
+    assert shown.splitlines()[1] == "✗ stopped after 1.25s:" and shown.splitlines()[-1] == "✗ exited 2 in 1.25s:"
+
+
+def test_titles_and_failures_are_bold() -> None:
+    shown = text(began(), ended("", 1), Error(message="no"), color=True)
+    assert "\x1b[1;35mexec\x1b[0m" in shown and "\x1b[1;31mERROR:\x1b[0m" in shown
+    assert "\x1b[1;31m✗ exited 1 in 1.25s:\x1b[0m" in shown
+
+
 def test_a_line_of_ten_megabytes_takes_a_few_rows() -> None:
     shown = text(began(), ended("x" * 10_000_000 + "\nverdict\n"), max_output_lines=20, width=lambda: 40)
     assert [cells(line) for line in shown.splitlines()[2:]] == [120, 9]
@@ -196,11 +231,17 @@ def test_the_end_names_the_way_back_to_a_thread_that_is_recorded(last: Msg) -> N
     shown = text(configured(rollout_path="/r"), last, **how)
     assert shown.endswith("\ntokens used: 0 in 1m 15s\nto go on: spindle exec resume T\n")
     assert "to go on" not in text(configured(), last, **how)
+    narrow = text(configured(rollout_path="/r"), last, **how, width=lambda: 30)
+    assert narrow.endswith("\nto go on:\nspindle exec resume T\n")
 
 
 def test_a_command_that_still_runs_at_the_end_is_named() -> None:
     shown = text(began(), TaskComplete(turn_id="u", last_agent_message="x"))
     assert shown == "exec ls in /w\n\nstopped with the turn: ls\ntokens used: 0\n"
+
+
+def test_the_last_newline_of_a_piped_prompt_leaves_no_gap() -> None:
+    assert text(UserMessage(message="fix it\n\n"), Warning(message="w")) == "user\nfix it\n\nwarning: w\n"
 
 
 def test_a_message_is_shown_once() -> None:

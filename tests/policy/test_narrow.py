@@ -14,6 +14,7 @@ from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import (
     APPROVAL_POLICIES,
     STRICT_TO_LOOSE,
+    Access,
     Granular,
     PathRule,
     PermissionProfile,
@@ -58,6 +59,15 @@ def writes(*roots: str) -> SandboxPolicy:
     return SandboxPolicy(mode="workspace-write", writable_roots=roots)
 
 
+def of_rules(rules: dict[str, Access]) -> SandboxPolicy:
+    profile = PermissionProfile(name="p", rules=tuple(PathRule(*rule) for rule in rules.items()))
+    return SandboxPolicy(permissions=profile)
+
+
+READS_WORK: dict[str, Access] = {":workspace_roots": "read", ":root": "read"}
+DENIES_WORK_BY_NAME: dict[str, Access] = {"other": "deny", **READS_WORK}
+
+
 def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
     if policy.permissions is not None:
         rules = policy.permissions.rules
@@ -85,6 +95,7 @@ def limit_may_read(limit: SandboxPolicy, cwd: str, env: dict[str, str], path: st
 @example(own=writes("w"), cwd="w/a", limit=writes("w/a"), limit_cwd="w/.git")
 @example(own=writes("w"), cwd="w/.git", limit=writes(), limit_cwd="w/.git")
 @example(own=writes(), cwd="w/.git", limit=writes("w"), limit_cwd="w/.git")
+@example(own=of_rules(READS_WORK), cwd="other", limit=of_rules(DENIES_WORK_BY_NAME), limit_cwd="other")
 def test_nothing_can_be_written_or_reached_that_the_limit_forbids(
     tree: str, own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str
 ) -> None:

@@ -87,8 +87,9 @@ def test_a_tmpdir_around_the_workspace_or_the_home_is_no_root(tmpdir: str, has_p
 
 
 @pytest.mark.parametrize("tmpdir", ["/srv/work/project", "/home/me/tmp", "/srv/tmp", "/var/tmp", "/tmp"])
-def test_any_other_tmpdir_is_a_root(tmpdir: str) -> None:
+def test_any_other_tmpdir_is_a_root(tmpdir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = {"TMPDIR": tmpdir, "HOME": "/home/me"}
+    monkeypatch.setenv("HOME", "/home/me")  # the process has a home too, which may be a temporary folder
     policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
     for cwd in ("/srv/work/project", "/var/tmp/clone", "/tmp/clone"):
         assert writable_roots(policy, cwd, env) == tuple(dict.fromkeys((cwd, tmpdir)))

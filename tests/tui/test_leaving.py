@@ -39,6 +39,15 @@ def test_the_way_back_is_told_with_what_it_cost_and_leads_back(tui: OpenTui, ser
     assert again.flat.count("first question") == 1 == again.flat.count("first answer")
 
 
+def test_the_way_back_asks_for_what_this_command_line_asked_for(tui: OpenTui, server: FakeServer) -> None:
+    """What was said to a model on this computer must not go to another one unasked."""
+    t = tui("-m", "some-model", "-c", "model_provider=fake").ready().submit("first question").wait_for("Worked for")
+    t.key("ctrl-d")
+    assert t.wait_exit() == 0
+    flat = " ".join(t.scrollback.split())
+    assert "run: spindle resume -m some-model -c model_provider=fake " in flat
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
 )

@@ -16,6 +16,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
+from spindle.protocol.failed_calls import ToolCallFailed
 from spindle.protocol.ops import ExecApproval, PatchApproval
 
 ASKS = {"approval": "untrusted", "sandbox": "workspace-write"}
@@ -138,3 +139,21 @@ async def test_09_a_note_is_asked_about_where_a_command_that_writes_would_be(
         driver.submit(PatchApproval(id="m1", decision="denied"))
         await driver.until(TaskComplete)
     assert bool(list((tmp_path / "codex-home").rglob("a.md"))) is not is_asked
+
+
+async def test_a_call_that_a_person_refused_is_not_told_as_one_that_failed(start: Start) -> None:
+    driver = await start(run("c1"), patches(ADD, "p1"), calls("nosuch", {}, "n1"), says("done"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="c1", decision="denied"))
+    await driver.until(ApplyPatchApprovalRequest)
+    driver.submit(PatchApproval(id="p1", decision="denied"))
+    failed = [msg for msg in await driver.end_of(sub_id) if isinstance(msg, ToolCallFailed)]
+    assert failed == [ToolCallFailed(call_id="n1", tool="nosuch", message="unsupported call: nosuch")]
+
+
+async def test_a_patch_in_a_shell_that_does_not_fit_is_told_as_a_call_that_failed(start: Start) -> None:
+    script = f"apply_patch <<'EOF'\n{CHANGE}EOF"
+    driver = await start(calls("exec_command", {"cmd": script}, "c1"), says("done"), sandbox="workspace-write")
+    (failed,) = [msg for msg in await driver.end_of(driver.begin("go")) if isinstance(msg, ToolCallFailed)]
+    assert (failed.call_id, failed.tool) == ("c1", "apply_patch") and "verification failed" in failed.message

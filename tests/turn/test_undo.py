@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,33 @@ async def test_a_store_that_cannot_be_used_is_said_once_and_the_turn_runs(
     warned = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
     assert len([text for text in warned if "kept for undo" in text]) == 1
     assert (workspace / "a.txt").exists() and (workspace / "b.txt").exists()
+
+
+async def test_patches_that_shells_carry_side_by_side_go_back_all_of_them(start: Start, workspace: Path) -> None:
+    files = [workspace / f"{name}.txt" for name in "abcd"]
+    for file in files:
+        file.write_text("one\n")
+    script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-one\n+two\n*** End Patch\nEOF"
+    driver = await start()
+    await driver.turn("all", [runs(script.format(file.name), file.name) for file in files], says("done"))
+    assert [file.read_text() for file in files] == ["two\n"] * 4
+    assert names(await undo(driver)) == [file.name for file in files]
+    assert [file.read_text() for file in files] == ["one\n"] * 4
+
+
+async def test_an_undo_that_cannot_be_finished_keeps_nobody_from_the_thread(
+    start: Start, tmp_path: Path, workspace: Path
+) -> None:
+    """As when a person saves the file in that very moment: here two changes have one place."""
+    folder = tmp_path / "codex-home" / "spindle" / "checkpoints" / "restoring"
+    folder.mkdir(parents=True)
+    gone, file = ["a"], ["f", "00" * 20, 420, "", 2]
+    names = [workspace / f".spindle-undo-x-{number}.new" for number in range(2)]
+    for name in names:
+        name.write_text("2\n")
+    actions = [[str(workspace / "a.txt"), gone, file, str(name), ""] for name in names]
+    (folder / "i.json").write_text(json.dumps(["i", "thread", "exchanging", actions, {"t": "undo", "id": "i"}, []]))
+    driver = await start()
+    await driver.turn("go", says("hello"))
+    warned = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
+    assert any("cut short cannot be finished" in text for text in warned)

@@ -179,7 +179,7 @@ class OpenThread:
             writer.wake()
 
     def pack(self, woken: Callable[[], None]) -> int | None:
-        """Pack its past until somebody looks at it, which `woken` tells; gives how many bytes that were.
+        """Pack its past until somebody looks at it, which `woken` tells; gives how many bytes were packed.
 
         None while something goes on in it; then nothing is packed.
         """

@@ -1,7 +1,7 @@
 """Which of many open threads rest: all but the ones used last.
 
-A process that holds many threads, and uses them in turn, would else hold the whole past of each of them, most of it
-in small objects that leave their room in pieces when they go.
+A process that holds many threads, and uses them in turn, would otherwise hold the whole past of each of them, most of
+it in small objects that leave the memory in pieces when they go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ where many threads take turns.
 """
 
 BUSY_S = 1.0
-"""After that a thread is looked at again in which something went on."""
+"""How long until a thread in which something went on is looked at again."""
 
 
 class RestingThreads:
@@ -93,11 +93,13 @@ class RestingThreads:
         waiting = [thread for due, thread in self._waiting() if due <= now]
         # One at a time, and what else there is to do comes in between: nobody has to wait for all of them. More, where
         # several are woken in between.
-        for thread in waiting[: 1 + len(waiting) // 4]:
-            size = thread.pack(partial(self.used, thread))
-            if size is None:
-                self._wait(thread, self._busy_s)
-            else:
-                del self._due[thread]
-                self._sizes[thread] = size or self._sizes.get(thread, 0)
-        self._look_again()
+        try:
+            for thread in waiting[: 1 + len(waiting) // 4]:
+                del self._due[thread]  # first: one that cannot be packed keeps nobody else from resting
+                size = thread.pack(partial(self.used, thread))
+                if size is None:
+                    self._wait(thread, self._busy_s)
+                else:
+                    self._sizes[thread] = size or self._sizes.get(thread, 0)
+        finally:
+            self._look_again()

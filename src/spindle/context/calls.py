@@ -30,8 +30,11 @@ _NOT_AS_IT_IS = ("truncated…", "[secret: ", "\ufffd")
 """What stands for something that was cut, masked, or no text."""
 _USER_COMMAND = r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>"
 _MAX_HEAD = 400
-"""So long at most is what stands before the output of a command: how it ended, how long it took."""
-_EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d+)\n"
+"""What stands before the output of a command (how it ended, how long it took) is no longer than this."""
+# Numbers as commands have them: a model can have any text said in the place of a head.
+_EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d{1,10})\n"
+_SECONDS = r"(?m)^(?:Wall time|Duration): (\d{1,9}(?:\.\d{1,9})?) seconds$"
+_SESSION = r"(?m)^Process running with session ID (\d+)$"
 _PATCH_FILE = r"(?m)^\*\*\* (Add File|Delete File|Update File|Move to): (.+?)\s*$"
 _CHANGES: dict[str, Literal["added", "changed", "deleted"]] = {
     "Add File": "added",
@@ -133,22 +136,49 @@ def user_command_of(text: str) -> tuple[str, str] | None:
 
 def body_of(text: str) -> str:
     """What a command printed, be it nothing, without the head that the model was shown before it."""
+    if isinstance(said := _in_json(text, "output"), str):
+        return said
     head, found, body = text.partition("Output:\n")
     return body if found and len(head) < _MAX_HEAD else text
 
 
 def exit_code_of(text: str) -> int | None:
     """The exit status that the output of a command states in its head; None while it still runs."""
-    head = text[:_MAX_HEAD].partition("Output:\n")[0]
-    if found := re.search(_EXIT_CODE, head):
+    if found := re.search(_EXIT_CODE, _head_of(text)):
         return int(found[1])
-    if text.startswith('{"output":'):
-        try:
-            code = decode_json(text)["metadata"]["exit_code"]
-        except (msgspec.DecodeError, UnicodeEncodeError, KeyError, TypeError):
-            return None
-        return code if isinstance(code, int) else None
-    return None
+    code = _in_json(text, "metadata", "exit_code")
+    return code if isinstance(code, int) else None
+
+
+def seconds_of(text: str) -> float | None:
+    """How long the command took, if its output says so."""
+    if found := re.search(_SECONDS, _head_of(text)):
+        return float(found[1])
+    seconds = _in_json(text, "metadata", "duration_seconds")
+    return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None
+
+
+def session_of(text: str) -> str | None:
+    """The number under which the command goes on, if it does."""
+    found = re.search(_SESSION, _head_of(text))
+    return None if found is None else found[1]
+
+
+def _head_of(text: str) -> str:
+    return text[:_MAX_HEAD].partition("Output:\n")[0]
+
+
+def _in_json(text: str, *way: str) -> Any:
+    """What stands in an output that is JSON, as that of `shell` may be; None where it is none."""
+    if not text.startswith('{"output":'):
+        return None
+    try:
+        found: Any = decode_json(text)
+        for name in way:
+            found = found[name]
+    except (msgspec.DecodeError, UnicodeEncodeError, KeyError, TypeError):
+        return None
+    return found
 
 
 def read_of(call: Item, cwd: str = "") -> FileRead | None:
@@ -233,10 +263,7 @@ def whole_file(call: Item, text: str) -> str | None:
 def _printed(text: str) -> str | None:
     """What a command printed, without the head of the tool's answer; None where that is not the whole of it."""
     if text.startswith('{"output":'):
-        try:
-            given = decode_json(text)["output"]
-        except (msgspec.DecodeError, UnicodeEncodeError, KeyError, TypeError):
-            return None
+        given = _in_json(text, "output")
         return given if isinstance(given, str) else None
     head, found, body = text.partition("Output:\n")
     return body if found and len(head) < _MAX_HEAD and "Total output lines:" not in head else None

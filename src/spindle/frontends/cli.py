@@ -29,7 +29,8 @@ def main() -> int:
     except SpindleError as error:
         from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything
 
-        hint = "; `spindle threads --all` lists those there are" if isinstance(error, ThreadNotFound) else ""
+        options = "--all --archived" if arguments[:1] == ["unarchive"] else "--all"
+        hint = f"; `spindle threads {options}` lists those there are" if isinstance(error, ThreadNotFound) else ""
         print(f"error: {readable(str(error))}{hint}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:

@@ -146,7 +146,14 @@ class _Reader:
     # ---- sentences ----
 
     def _begin_sentence(self, word: str) -> None:
-        if not _has_blank(word) and (word in NOT_HERE or nearest(word, _command_names(), SURE) is not None):
+        if _has_blank(word):
+            return
+        meant = SPINDLE.find(nearest(word, _command_names()) or "")
+        # Of two letters that changed places in a short name, half of it is wrong; what follows tells what was meant.
+        is_swapped = meant is not None and sorted(meant.name) == sorted(word)
+        is_followed = meant is not None and bool(self.rest) and meant.find(self.rest[0]) is not None
+        is_slip = (is_swapped and is_followed) or nearest(word, _command_names(), SURE) is not None
+        if word in NOT_HERE or is_slip:
             raise unknown_command(word)
 
 

@@ -5,12 +5,16 @@ A cell is the place of one plain letter; ideographs and most emoji take two, mar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 ELLIPSIS = "…"
 EMOJI_STYLE = "\ufe0f"
 _NARROWEST_COLUMN = 6
+_RULE_SIGNS = "=-_*#~─━═"
+_BEGINNING = re.compile(r" *(?:(?:[-+*>•→✓✗]|\d{1,3}[.)]|\[[x> ]\]) +)?")
+"""What the later rows of a line stand below: its indent, and the sign of an entry in a list."""
 _SIGNS_AROUND_NUMBERS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 _NEWLY_WIDE = (
     *(("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff")),
@@ -145,6 +149,47 @@ def wrap(text: str, width: int) -> list[str]:
             lines += full
         lines.append(line)
     return lines
+
+
+def fold(text: str, width: int, *, taken: int = 0) -> list[str]:
+    """A line in rows that end between words; `taken` cells of the first are in use.
+
+    A word that is wider than a row is left to the terminal to break, so that an address which is copied is whole.
+    """
+    if "\t" in text or taken + cells(text) <= width:
+        return [text]
+    beginning = _BEGINNING.match(text)
+    start = 0 if beginning is None else beginning.end()
+    indent = start if 2 * start <= width else 0
+    rows, row, used = list[str](), text[:start], taken + start
+    gap = ""
+    for word in text[start:].split(" "):
+        size = cells(word)
+        if gap and used + 1 + size > width >= indent + size:
+            rows.append(row.rstrip(" "))
+            row, used, gap = " " * indent, indent, ""
+        if not word and not gap and rows:
+            continue  # of several blanks, none begins a row
+        row += gap + word
+        used += len(gap) + size
+        used = (used - 1) % width + 1 if used > width else used
+        gap = " "
+    return [*rows, row.rstrip(" ")]
+
+
+def fit_rule(text: str, width: int) -> str:
+    """A heading between two rules, as test programs print them, with rules that are shorter."""
+    sign = text[-1:]
+    if len(text) > 1000 or not sign or sign not in _RULE_SIGNS or (over := cells(text) - width) <= 0:
+        return text
+    start, end = len(text) - len(text.lstrip(sign)), len(text) - len(text.rstrip(sign))
+    if start == len(text):
+        return text[:-over]
+    spare_start, spare_end = max(0, start - 3), max(0, end - 3)
+    if spare_start + spare_end < over:
+        return text
+    from_end = min(spare_end, max(over - over // 2, over - spare_start))
+    return text[over - from_end : len(text) - from_end]
 
 
 def hang(start: str, text: str, width: int | None) -> str:

@@ -46,15 +46,15 @@ def width_of(out: TextIO) -> int:
 def page(path: tuple[Command, ...], width: int = WIDEST) -> str:
     """The page of one command."""
     command = path[-1]
-    summary = "Spindle, a coding agent for your terminal" if len(path) == 1 else sentence(command.summary)
-    parts = [_wrapped(summary.rstrip(".") + ".", width), _usage(path, width)]
+    summary = "Spindle, a coding agent for your terminal." if len(path) == 1 else sentence(command.summary)
+    parts = [_wrapped(summary, width), _usage(path, width)]
     parts += [_wrapped(paragraph, width) for paragraph in paragraphs(command)]
     parts += _sections(path, width)
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
 def sentence(summary: str) -> str:
-    return summary[0].upper() + summary[1:] + "."
+    return summary[0].upper() + summary[1:] + ("" if summary.endswith((".", "?", "…")) else ".")
 
 
 def paragraphs(command: Command) -> list[str]:

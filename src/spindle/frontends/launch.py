@@ -69,6 +69,20 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
     return msgspec.structs.replace(config, provider=provider, model=model)
 
 
+def kept_options(parsed: Parsed, config: Config, model: str | None) -> list[str]:
+    """What the command that goes on with a thread must ask for, because this command line did; `model` is today's.
+
+    What was said to a model on this computer must not go to another one unasked.
+    """
+    words = ["--oss"] if parsed.flag("oss") else []
+    for name, key in (("--local-provider", "local_provider"), ("-p", "profile"), ("-m", "model"), ("-C", "cd")):
+        if (value := parsed.value(key)) is not None and (key != "model" or value == model):
+            words += [name, value]
+    if config.origins.get("model_provider") == "-c":
+        words += ["-c", f"model_provider={config.provider.id}"]
+    return words
+
+
 def working_folder(given: str | None) -> str:
     try:
         cwd = os.path.realpath(given or os.getcwd())

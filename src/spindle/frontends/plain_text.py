@@ -29,6 +29,9 @@ ASCII_SIGNS = {
     "between": "-",
     "tail": "|",
 }
+TITLE, YOURS, BAD = "1;35", "1;36", "1;31"
+"""How the beginning of a block looks: of ours, of yours, of what failed. Bold, because red and magenta are dark in many
+schemes."""
 SHELLS = ("bash", "dash", "fish", "ksh", "sh", "zsh")
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spindle.frontends.fit import cut, cut_middle, head_and_tail
-from spindle.frontends.plain_text import Look, command_text, duration_words, output_lines, printable, sandbox_line
+from spindle.frontends.fit import cells, cut, cut_middle, fit_rule, fold, head_and_tail
+from spindle.frontends.plain_text import (
+    BAD,
+    TITLE,
+    YOURS,
+    Look,
+    command_text,
+    duration_words,
+    output_lines,
+    printable,
+    sandbox_line,
+)
 from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
@@ -41,6 +51,8 @@ DIFF_STYLES = {"+": "32", "-": "31", "@": "36"}
 CHANGE_LETTERS = {"add": "A", "delete": "D", "update": "M"}
 NEVER_RAN = -1
 """The exit code of a command that was not started."""
+FIRST_SIGNAL = 128
+"""A larger exit code says which signal ended the command."""
 
 
 class Transcript:
@@ -73,6 +85,8 @@ class Transcript:
         """The commands that run, by call."""
         self.just_began: str | None = None
         """The call whose command was shown last, with nothing after it."""
+        self.is_stopping = False
+        """The turn was asked to stop: a command that a signal ends now did not fail."""
         self._goal: str | None = None
         """The status of the thread's goal; while it is active, another turn follows."""
         self._kind: str | None = None
@@ -91,7 +105,7 @@ class Transcript:
                 if self.look.hide_reasoning or not any(summary):
                     return ""
                 lines = printable("\n\n".join(summary)).split("\n")
-                return self._titled("thinking", "35;3", "thinking", self._indented(lines, "3"))
+                return self._titled("thinking", "1;35;3", "thinking", self._indented(lines, "3"))
             case ItemCompleted(item={"type": "AgentMessage", "content": content}):
                 return self.message_title() + self.message_text("".join(part["text"] for part in content)) + "\n"
             case ExecCommandBegin():
@@ -107,16 +121,16 @@ class Transcript:
             case ViewImageToolCall(path=path):
                 return self._line("image", f"viewed image {visible(path)}")
             case Warning(message=message):
-                return self._line("note", self._paint("33", "warning:") + f" {_under(message)}")
+                return self._line("note", self._paint("33", "warning:") + self._after("warning:", message))
             case StreamError(message=message):
-                return self._line("note", self._paint("33", _under(message)))
+                return self._line("note", self._paint("33", self._after("", message)))
             case Error(message=message):
-                return self._line("error", self._paint("31", "ERROR:") + f" {_under(message)}")
+                return self._line("error", self._paint(BAD, "ERROR:") + self._after("ERROR:", message))
             case TokenCount(info=info) if info is not None:
                 self.set_usage(info["total_token_usage"])
                 return ""
             case TurnAborted():
-                stopped = self._paint("31", f"{self.signs['failed']} turn interrupted")
+                stopped = self._paint(BAD, f"{self.signs['failed']} turn interrupted")
                 return self._line("error", stopped) + self.ending()
             case TaskComplete():
                 return "" if self._goal == "active" else self.ending()
@@ -135,7 +149,7 @@ class Transcript:
         if tag.startswith("mcp_tool_call_"):
             from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
 
-            return self._line("mcp", tool_call_text(msg, self._paint, self.clip_output, self.signs))
+            return self._line("mcp", tool_call_text(msg, self._paint, self._result, self.signs))
         if not tag.startswith("collab_"):
             return ""
         from spindle.frontends.agent_lines import agent_text  # with the first sub-agent
@@ -143,7 +157,7 @@ class Transcript:
         return self._line("agent", agent_text(msg))
 
     def _call_failed(self, msg: Any) -> str:
-        head = self._paint("31", f"{self.signs['failed']} {visible(msg.tool)} failed:")
+        head = self._paint(BAD, f"{self.signs['failed']} {visible(msg.tool)} failed:")
         return self._block("result", [head, *self._indented(self.clip_output(output_lines(msg.message)))])
 
     def _goal_line(self, msg: Msg) -> str:
@@ -153,7 +167,7 @@ class Transcript:
         before, self._goal = self._goal, None if goal is None else goal.status
         if self._goal == before and (goal is None or before in ("active", None)):
             return ""
-        return self._line("goal", self._paint("35", "goal") + " " + _under(goal_text(goal)))
+        return self._line("goal", self._paint(TITLE, "goal") + self._after("goal", goal_text(goal)))
 
     def set_usage(self, total: dict[str, int]) -> None:
         """Tokens that cost full price: input that was not cached, and output."""
@@ -167,7 +181,11 @@ class Transcript:
         lines = [f"stopped with the turn: {self._label(command, 23)}" for command in self._commands.values()]
         lines.append(f"tokens used: {'' if is_counted else 'at least '}{self._tokens:,}{took}")
         if self._way_back is not None and self._thread_id is not None and self._is_recorded:
-            lines.append(f"to go on: {self._way_back(self._thread_id)}")
+            command = self._way_back(self._thread_id)
+            # On a line of its own it is whole in most windows.
+            width = self.look.width()
+            is_long = width is not None and cells(f"to go on: {command}") > width
+            lines += ["to go on:", command] if is_long else [f"to go on: {command}"]
         return self._block("end", [self._paint("2", line) for line in lines])
 
     # ---- what is said ----
@@ -193,19 +211,19 @@ class Transcript:
 
     def _user(self, text: str) -> str:
         """The prompt; of a long one that was piped in, a terminal gets head and tail."""
-        lines = printable(text).split("\n")
-        return self._titled("user", "36", "user", self.clip_output(lines))
+        lines = printable(text).rstrip("\n").split("\n")
+        return self._titled("user", YOURS, "user", self._indented(self.clip_output(lines), indent=""))
 
     def _external(self, shown: dict[str, Any]) -> str:
         """What a program brought from outside of the conversation."""
         from spindle.context.external import shown_text  # few threads have one
 
-        lines = self.clip_output(printable(shown_text(shown)).split("\n"))
-        return self._titled("external", "36", f"message from {visible(name_of_external(shown))}", lines)
+        lines = self._indented(self.clip_output(printable(shown_text(shown)).split("\n")), indent="")
+        return self._titled("external", YOURS, f"message from {visible(name_of_external(shown))}", lines)
 
     def message_title(self) -> str:
         """What stands before the agent's words."""
-        return self._block("message", [self._paint("35", "spindle")])
+        return self._block("message", [self._paint(TITLE, "spindle")])
 
     def message_text(self, text: str) -> str:
         """The agent's words. They are never cut: they are what was asked for."""
@@ -213,15 +231,15 @@ class Transcript:
 
     def _plan(self, plan: list[dict[str, str]], why: str | None) -> str:
         steps = [f"{self.signs.get(step['status'], self.signs['pending'])} {printable(step['step'])}" for step in plan]
-        return self._titled("plan", "35", "plan update", self._indented([*([printable(why)] if why else []), *steps]))
+        return self._titled("plan", TITLE, "plan update", self._indented([*([printable(why)] if why else []), *steps]))
 
     def _hook(self, run: dict[str, Any]) -> str:
         """That it ran and how it ended; what it told the model is the model's."""
         name = "".join(word.capitalize() for word in run["event_name"].split("_"))
         texts = [entry["text"] for entry in run["entries"] if entry["kind"] != "context"]
-        style = {"completed": "2", "failed": "33"}.get(run["status"], "31")
-        lines = (self._paint(style, f"hook {name} {run['status']}"), *(INDENT + _under(text) for text in texts))
-        return self._line("note", "\n".join(lines))
+        style = {"completed": "2", "failed": "33"}.get(run["status"], BAD)
+        head = self._paint(style, f"hook {name} {run['status']}")
+        return self._line("note", "\n".join([head, *(INDENT + self._after("", text) for text in texts)]))
 
     # ---- commands and patches ----
 
@@ -229,7 +247,7 @@ class Transcript:
         shown = self._commands[msg.call_id] = command_text(msg.command)
         first, *others = self._clip(shown.split("\n"), None if self.look.width() is None else MAX_COMMAND_LINES)
         where = "" if msg.cwd == self._cwd else self._paint("2", f" in {visible(msg.cwd)}")
-        lines = [f"{self._paint('35', 'exec')} {self._paint('1', first)}"]
+        lines = [f"{self._paint(TITLE, 'exec')} {self._paint('1', first)}"]
         lines += [f"     {self._paint('1', line)}" for line in others]
         text = self._line("exec", "\n".join(lines) + where)
         self.just_began = msg.call_id
@@ -241,8 +259,10 @@ class Transcript:
         verdict = f"succeeded in {took}" if is_ok else f"exited {msg.exit_code} in {took}"
         if msg.exit_code == NEVER_RAN:
             verdict = "did not run"
+        elif self.is_stopping and msg.exit_code > FIRST_SIGNAL:
+            verdict = f"stopped after {took}"
         head = f"{self.signs['ok' if is_ok else 'failed']} {verdict}:"
-        title = self._paint("32" if is_ok else "31", head)
+        title = self._paint("1;32" if is_ok else BAD, head)
         shown = self._commands.pop(msg.call_id, None) or command_text(msg.command)
         follows = self.just_began == msg.call_id and not self._commands
         if not follows:
@@ -254,7 +274,7 @@ class Transcript:
     def _label(self, command: str, taken: int) -> str:
         """A command in one line, which still tells two apart that begin alike."""
         line = " ".join(command.split())
-        return cut_middle(line, max(24, (self.look.width() or 120) - taken), mark=f" {self.signs['more']} ")
+        return cut_middle(line, max(12, (self.look.width() or 120) - taken), mark=f" {self.signs['more']} ")
 
     def _patch_end(self, msg: PatchApplyEnd) -> str:
         """Each file with its letter and its diff."""
@@ -266,7 +286,7 @@ class Transcript:
         if not msg.success:
             lines += self._indented(printable(msg.stderr).rstrip("\n").split("\n"))
         title = "file update" if msg.success else f"{self.signs['failed']} file update failed"
-        return self._titled("patch", "35" if msg.success else "31", title, lines)
+        return self._titled("patch", TITLE if msg.success else BAD, title, lines)
 
     def _place(self, path: str) -> str:
         """A path as it is called in the working folder."""
@@ -278,13 +298,18 @@ class Transcript:
         text = change.get("unified_diff") or "\n".join(f"+{line}" for line in change.get("content", "").splitlines())
         lines = printable(text).rstrip("\n").split("\n") if text else []
         shown = self._clip(lines, MAX_DIFF_LINES if self.look.max_output_lines is not None else None)
-        return [INDENT + self._paint(DIFF_STYLES.get(line[:1], "2"), line) for line in shown]
+        return [row for line in shown for row in self._indented([line], DIFF_STYLES.get(line[:1], "2"))]
 
     # ---- how blocks are put together ----
 
+    def _result(self, lines: list[str]) -> list[str]:
+        return self._indented(self.clip_output(lines), "2")
+
     def clip_output(self, lines: list[str]) -> list[str]:
         """What a program printed, as much as is shown of it."""
-        return self._clip(lines, self.look.max_output_lines)
+        width = self.look.width()
+        lines = self._clip(lines, self.look.max_output_lines)
+        return lines if width is None else [fit_rule(line, width - len(INDENT)) for line in lines]
 
     def _clip(self, lines: list[str], most: int | None) -> list[str]:
         """At most this many lines, and on a terminal none that takes more than a few rows."""
@@ -295,8 +320,26 @@ class Transcript:
         room = max(8, MAX_ROWS * width - len(INDENT))
         return [cut(line.expandtabs(8) if "\t" in line else line, room, mark=self.signs["more"]) for line in lines]
 
-    def _indented(self, lines: list[str], style: str = "") -> list[str]:
-        return [INDENT + self._paint(style, line) if line else "" for text in lines for line in text.split("\n")]
+    def _indented(self, texts: list[str], style: str = "", *, indent: str = INDENT) -> list[str]:
+        """Below a title; on a terminal in rows that end between words."""
+        lines = [row for text in texts for line in text.split("\n") for row in self._rows(line, len(indent))]
+        return [indent + self._paint(style, line) if line else "" for line in lines]
+
+    def _rows(self, line: str, indent: int) -> list[str]:
+        width = self.look.width()
+        rows = [line] if width is None else fold(line, max(8, width - indent))
+        # What is so long that it was cut to a few rows is not made into more of them.
+        return rows if len(rows) <= MAX_ROWS or not line.endswith(self.signs["more"]) else [line]
+
+    def _after(self, label: str, text: str) -> str:
+        """A text of one line or more behind a word of ours: its other lines are indented."""
+        width = self.look.width()
+        first, *others = printable(text).split("\n")
+        if width is not None:
+            room = max(8, width - len(INDENT))
+            first, *more = fold(first, room, taken=cells(f"{label} ") - len(INDENT) if label else 0)
+            others = [*more, *(row for line in others for row in fold(line, room))]
+        return (" " if label else "") + f"\n{INDENT}".join([first, *others])
 
     def _titled(self, kind: str, style: str, title: str, lines: list[str]) -> str:
         return self._block(kind, [self._paint(style, title), *lines])
@@ -313,8 +356,3 @@ class Transcript:
 
     def _paint(self, style: str, text: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self.look.color and style and text else text
-
-
-def _under(text: str) -> str:
-    """A text of one line or more behind a word of ours: its other lines are indented."""
-    return printable(text).replace("\n", f"\n{INDENT}")

@@ -119,8 +119,10 @@ class _Answer(msgspec.Struct, frozen=True):
     @property
     def unexpected(self) -> str:
         """The form in which Codex tells of a status."""
-        said = self.said or "no reason given"
-        return f"unexpected status {self.line}: {said}, url: {self.asked.url}{self.request_id}"
+        said = f": {self.said.removesuffix('.') or 'no reason given'}"
+        if self.said.lower() == self.line.partition(" ")[2].lower():
+            said = ""
+        return f"unexpected status {self.line}{said}, url: {self.asked.url}{self.request_id}"
 
     @property
     def info(self) -> ErrorInfo:
@@ -230,7 +232,7 @@ def _by_meaning(
     # A server that says when to come back is only busy, whatever it calls that.
     is_spent = wait_s is None and any(text in lower for text in _QUOTA_WORDS)
     if status == 402 or words.codes & _QUOTA_CODES or is_spent:
-        fact = f"{QUOTA_SPENT} ({details})" if details else QUOTA_SPENT
+        fact = f"{QUOTA_SPENT} ({details.removesuffix('.')})" if details else QUOTA_SPENT
         return ModelError(fact, "usage_limit_exceeded", advice=advice.for_quota(asked))
     if status == 0 and words.codes & _MODEL_CODES:
         fact = details or f"the server does not have the model {asked.model}"

@@ -11,7 +11,15 @@ import os
 import msgspec
 
 from spindle.policy.sandbox import is_below, protected_paths
-from spindle.protocol.settings import STRICT_TO_LOOSE, PathRule, PermissionProfile, SandboxPolicy, ThreadSettings
+from spindle.protocol.settings import (
+    ACCESSES,
+    STRICT_TO_LOOSE,
+    Access,
+    PathRule,
+    PermissionProfile,
+    SandboxPolicy,
+    ThreadSettings,
+)
 
 _STRICT = ("deny", "read", "write")
 
@@ -70,12 +78,20 @@ def _narrowed_profile(
 
 def _is_stricter(one: PermissionProfile, other: PermissionProfile) -> bool:
     """Whether `one` names every place that `other` does and never allows more. Places that it also denies are fine."""
-    wanted = {rule.place: rule.access for rule in other.rules}
-    found = {rule.place: rule.access for rule in one.rules}
+    wanted, found = _accesses(other), _accesses(one)
     return all(place in found for place in wanted) and all(
         access == "deny" or (place in wanted and _STRICT.index(access) <= _STRICT.index(wanted[place]))
         for place, access in found.items()
     )
+
+
+def _accesses(profile: PermissionProfile) -> dict[str, Access]:
+    """What each place gets; of several rules for one place the same counts as in `permissions.Rules`."""
+    found: dict[str, Access] = {}
+    for rule in profile.rules:
+        both = {rule.access, found.get(rule.place, rule.access)}
+        found[rule.place] = next(access for access in ACCESSES if access in both)
+    return found
 
 
 def _within_mode(profile: PermissionProfile, mode: SandboxPolicy, cwd: str) -> PermissionProfile:

@@ -15,7 +15,7 @@ import msgspec
 from spindle.thread.entry import Record
 
 CHUNK = 64
-"""So many lines are packed together."""
+"""How many lines are packed together."""
 
 
 class Records(Sequence[Record]):
@@ -84,14 +84,22 @@ def _again(lines: list[Record], chunks: list[bytes]) -> Records:
 def _pack(lines: list[Record]) -> bytes:
     import zlib  # only for threads that rest
 
-    fields = [(line.kind, line.raw, line.timestamp, line.ordinal, line.beside) for line in lines]
+    # As text: a file of others may hold a number that is larger than those that are packed.
+    ordinals = ["" if line.ordinal is None else str(line.ordinal) for line in lines]
+    fields = [
+        (line.kind, line.raw, line.timestamp, ordinal, line.beside)
+        for line, ordinal in zip(lines, ordinals, strict=True)
+    ]
     return zlib.compress(msgspec.msgpack.encode(fields))
 
 
 def _unpack(chunk: bytes) -> list[Record]:
     import zlib  # only for threads that have rested
 
-    return [Record(*fields) for fields in _read(zlib.decompress(chunk))]
+    return [
+        Record(kind, raw, timestamp, int(ordinal) if ordinal else None, beside)
+        for kind, raw, timestamp, ordinal, beside in _read(zlib.decompress(chunk))
+    ]
 
 
-_read = msgspec.msgpack.Decoder(list[tuple[str, bytes, str, int | None, bytes]]).decode
+_read = msgspec.msgpack.Decoder(list[tuple[str, bytes, str, str, bytes]]).decode

@@ -23,7 +23,7 @@ from spindle.protocol.events import (
     Msg,
     Warning,
 )
-from spindle.tools.apply_patch import apply_patch_text
+from spindle.tools.apply_patch import PatchNotWritten, apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
 from spindle.tools.shown_output import cut_for_model, whole_text
 from spindle.tools.tool import Permit, ToolContext
@@ -216,5 +216,10 @@ async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -
         return 0, await apply_patch_text(patch, absolute(folder, cwd) if folder else cwd, ctx)
     except Rejected:
         raise
+    except PatchNotWritten as error:
+        return 1, str(error)
     except ToolError as error:
+        from spindle.protocol.failed_calls import ToolCallFailed  # with the first call that fails
+
+        ctx.emit(ToolCallFailed(call_id=ctx.call_id, tool="apply_patch", message=str(error)))
         return 1, str(error)

@@ -460,7 +460,7 @@ def sends_a_message_from_a_raw_socket(p: Place) -> None:
 @attack(seen=heard, modes=WITHOUT_NETWORK)
 def sends_a_message_from_one_end_of_a_pair(p: Place) -> None:
     pair = socket.socketpair(type=socket.SOCK_DGRAM)
-    _late(p, p.outside, ".dgram", lambda path: _message_from(pair[0], p, path))
+    _late(p, p.outside, ".dgram", lambda path: _message_from(pair[0].dup(), p, path))
 
 
 @attack(seen=heard, modes=WITHOUT_NETWORK)
@@ -469,7 +469,7 @@ def sends_a_message_from_a_socket_that_was_passed_on(p: Place) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
         socket.send_fds(one, [b"x"], [datagrams.fileno()])
     _, fds, _, _ = socket.recv_fds(other, 9, 1)
-    _late(p, p.outside, ".dgram", lambda path: _message_from(socket.socket(fileno=fds[0]), p, path))
+    _late(p, p.outside, ".dgram", lambda path: _message_from(socket.socket(fileno=os.dup(fds[0])), p, path))
 
 
 @attack(seen=heard, modes=WITHOUT_NETWORK)
@@ -479,6 +479,7 @@ def swaps_its_socket_while_a_message_is_on_its_way(p: Place) -> None:
 
 
 def _message_from(one: socket.socket, p: Place, where: str) -> None:
+    """Closes the socket: another attempt needs another one."""
     with one:
         one.sendmsg([p.mark.encode()], [], 0, where)
 

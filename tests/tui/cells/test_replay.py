@@ -67,6 +67,14 @@ async def test_a_resumed_thread_looks_as_it_did(start: Start, workspace: Path) -
     assert "     - two" in live
 
 
+async def test_a_folder_whose_name_speaks_of_endless_time_is_shown_as_it_was(start: Start, workspace: Path) -> None:
+    driver = await start()
+    odd = "/x\nWall time: " + "9" * 330 + " seconds\n"
+    await driver.turn("go", calls("exec_command", {"cmd": "true", "workdir": odd}, "c1"), says("done"))
+    live, again = await both(driver, workspace)
+    assert live == again and any("does not exist" in row for row in again)
+
+
 async def test_an_interrupted_and_a_failed_turn_look_as_they_did(start: Start, workspace: Path) -> None:
     driver = await start(run("echo begun; sleep 60", "c1"))
     sub_id = driver.begin("go")

@@ -56,6 +56,8 @@ class Checkpoints(Feature):
         self._active = 0
         """Commands that run and may write."""
         self._lock = asyncio.Lock()
+        self._patching = asyncio.Lock()
+        """Held while a patch is written: patches of parallel calls, or of several agents, come one after the other."""
         self._thread: ThreadPoolExecutor | None = None
         self._finished: UndoReport | None = None
         """What a killed process had begun and was finished when the session was opened."""
@@ -199,15 +201,23 @@ class Checkpoints(Feature):
     # ---- patches -------------------------------------------------------------------------------
 
     async def before(self, paths: Sequence[str]) -> None:
-        async with self._lock:
-            turn, _ = self._now()
-            changes = await self._work(self._recorder.before_files, turn, paths)
-            if changes:
-                await self._show(changes)  # the diff of the turn begins with what was there before the commands
+        await self._patching.acquire()
+        try:
+            async with self._lock:
+                turn, _ = self._now()
+                changes = await self._work(self._recorder.before_files, turn, paths)
+                if changes:
+                    await self._show(changes)  # the diff of the turn begins with what was there before the commands
+        except BaseException:
+            self._patching.release()
+            raise
 
     async def after(self) -> None:
-        async with self._lock:
-            await self._work(self._recorder.after_files)
+        try:
+            async with self._lock:
+                await self._work(self._recorder.after_files)
+        finally:
+            self._patching.release()
 
     # ---- undo ----------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class Recorder:
 
     def is_quiet(self, turn: TurnKey, roots: Sequence[str]) -> bool:
         """A window can be opened or closed at once: nothing has changed, and the turn's beginning is safe."""
-        if turn.number != self._safe_turn:
+        if turn.number != self._safe_turn or self._patch is not None:
             return False
         trees = [self._trees.get(root) for root in roots]
         return all(tree is not None and tree.is_quiet() for tree in trees)
@@ -121,6 +121,9 @@ class Recorder:
 
     def close_window(self, turn: TurnKey) -> list[Change]:
         """What has changed since the window was opened, net."""
+        patch = self._patch
+        # A patch that is being written leaves some of its files to the window: it ends here, and begins anew behind it.
+        self.after_files()
         changes: list[Change] = []
         for root in self._window_roots:
             tree = self._trees.get(root)
@@ -134,6 +137,8 @@ class Recorder:
         self.store.commit()
         self._write_close(self._window, found)
         self._window, self._window_roots = None, []
+        if patch is not None:
+            self.before_files(turn, patch[2])
         return found
 
     def close_unchanged(self) -> None:

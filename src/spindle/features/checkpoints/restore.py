@@ -13,6 +13,7 @@ import contextlib
 import errno
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -93,8 +94,8 @@ class Restoration:
     # ---- from the beginning --------------------------------------------------------------------
 
     def run(self, note: Callable[[], None]) -> None:
-        """Put everything back; `note` writes down that it is done. Raises NotRestored when that cannot be; then
-        nothing was changed."""
+        """Put everything back; `note` writes down that it is done. Raises NotRestored when that cannot be, and
+        sqlite3.Error when the store cannot be read; then nothing was changed."""
         self._place_names()
         try:
             self._write_intent()
@@ -105,7 +106,7 @@ class Restoration:
             self._compare_again()
             self._step("journal")
             note()
-        except ChangedMeanwhile:
+        except (ChangedMeanwhile, sqlite3.Error):
             self._give_up()
             raise
         except OSError as error:
@@ -242,8 +243,7 @@ class Restoration:
                 self._make_folders_above(action.path)
                 if action.backup and action.expected.kind in ("file", "link"):
                     if not self._swap(action):
-                        self._keep_name(action.path, action.backup)
-                        self._move(action.temporary, action.path)
+                        self._replace(action)
                 else:
                     self._bring(action)
 
@@ -271,6 +271,16 @@ class Restoration:
             _rename(action.temporary, action.path)  # what was brought is gone by now
         elif not image_like(action.temporary, action.target).is_same(action.target):
             _swapped(action.temporary, action.path)  # a person has saved something there meanwhile, and that stays
+
+    def _replace(self, action: Action) -> None:
+        """The same where there is no such step. What is saved between the two that it takes cannot be noticed."""
+        self._keep_name(action.path, action.backup)
+        if not os.path.lexists(action.path):
+            self._bring(action)
+            return
+        self._step("move")
+        _rename(action.temporary, action.path)
+        self._undoing.append(lambda: self._take_away(action))
 
     def _bring(self, action: Action) -> None:
         """The same where nothing stands: what somebody has put there by now is not overwritten."""
@@ -312,7 +322,7 @@ class Restoration:
                 return
             except OSError:
                 os.rename(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder)
-        self._undoing.append(lambda: _rename(backup, path))
+        self._undoing.append(lambda: None if os.path.lexists(path) else _rename(backup, path))
 
     def _remove_folder(self, action: Action) -> None:
         self._step("rmdir")
@@ -419,7 +429,7 @@ def _changed(path: str) -> ChangedMeanwhile:
 
 
 def _keep_owner(fd: int, path: str) -> None:
-    """A file that takes the place of another belongs to whom that belonged to, where we may give it away."""
+    """A file that takes the place of another gets the same owner, where we may give it away."""
     with contextlib.suppress(OSError):
         now = os.lstat(path)
         if (now.st_uid, now.st_gid) != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):

@@ -61,7 +61,7 @@ class UndoDesk:
         """Finish what killed processes had begun. What goes wrong with it is said, and stops nobody."""
         try:
             return self._note_finished(self._undoer().finish_others())
-        except (OSError, sqlite3.Error) as error:
+        except (SpindleError, OSError, sqlite3.Error) as error:
             self._session.tell(Warning(message=f"an undo that was cut short cannot be finished: {error}"))
             return None
 

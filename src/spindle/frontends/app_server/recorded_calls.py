@@ -10,6 +10,7 @@ import msgspec
 
 from spindle.context.calls import (
     arguments_of,
+    body_of,
     command_of,
     exit_code_of,
     has_patched,
@@ -17,7 +18,10 @@ from spindle.context.calls import (
     output_text,
     patch_of,
     patched_files,
+    seconds_of,
+    session_of,
     tool_of,
+    user_command_of,
 )
 from spindle.errors import PatchError
 from spindle.frontends.app_server.items import command_actions
@@ -39,13 +43,6 @@ from spindle.workspace.shell import user_shell
 
 _KINDS: dict[str, Literal["add", "delete", "update"]] = {"added": "add", "changed": "update", "deleted": "delete"}
 _PATCH = re.compile(r"\*\*\* Begin Patch\n.*\n\*\*\* End Patch", re.DOTALL)
-_SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
-_WALL_TIME = re.compile(r"^Wall time: (\d+(?:\.\d+)?) seconds$", re.MULTILINE)
-_USER_COMMAND = re.compile(
-    r"<command>\n(?P<command>.*?)\n</command>\n<result>\nExit code: (?P<code>-?\d+)\n"
-    r"(?:Duration: (?P<seconds>[\d.]+) seconds\n)?Output:\n(?P<output>.*)\n</result>",
-    re.DOTALL,
-)
 
 
 def call_item(shown: Mapping[str, Any], cwd: str, *, is_running: bool = False) -> ThreadItem | None:
@@ -78,21 +75,19 @@ def _call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Thre
 
 def _command(call: dict[str, Any], script: str, cwd: str, text: str) -> CommandItem:
     """A command as clients were told of it while it ran; one whose output tells of no end and no session never ran."""
-    head, mark, output = text.partition("Output:\n")
-    code = exit_code_of(text)
-    session, seconds = _SESSION.search(head), _WALL_TIME.search(head)
+    code, session, seconds = exit_code_of(text), session_of(text), seconds_of(text)
     argv = _argv(call, script)
     return CommandItem(
         id=call_id_of(call),
         command=shell_join(argv),
         cwd=cwd,
-        process_id=session[1] if session is not None else None,
+        process_id=session,
         source="unifiedExecStartup" if tool_of(call) == "exec_command" else "agent",
         status="completed" if code == 0 or (code is None and session is not None) else "failed",
         command_actions=command_actions(parse_command(argv)),
-        aggregated_output=(output if mark else text) or None,
+        aggregated_output=body_of(text) or None,
         exit_code=code,
-        duration_ms=None if seconds is None else round(float(seconds[1]) * 1000),
+        duration_ms=None if seconds is None else round(seconds * 1000),
     )
 
 
@@ -130,11 +125,11 @@ def _other_call(item_id: str, call: dict[str, Any], text: str | None) -> ThreadI
 
 
 def _user_command(item_id: str, text: str, cwd: str) -> CommandItem | None:
-    found = _USER_COMMAND.search(text)
-    if found is None:
+    script, result = user_command_of(text) or ("", "")
+    code, seconds = exit_code_of(result), seconds_of(result)
+    if code is None:
         return None
-    code = int(found["code"])
-    argv = [user_shell().path, "-lc", found["command"]]
+    argv = [user_shell().path, "-lc", script]
     return CommandItem(
         id=item_id,
         command=shell_join(argv),
@@ -142,9 +137,9 @@ def _user_command(item_id: str, text: str, cwd: str) -> CommandItem | None:
         source="userShell",
         status="completed" if code == 0 else "failed",
         command_actions=command_actions(parse_command(argv)),
-        aggregated_output=found["output"] or None,
+        aggregated_output=body_of(result) or None,
         exit_code=code,
-        duration_ms=None if found["seconds"] is None else round(float(found["seconds"]) * 1000),
+        duration_ms=None if seconds is None else round(seconds * 1000),
     )
 
 

@@ -9,7 +9,7 @@ from spindle.frontends.app_server.objects import ThreadTokenUsage, TokenUsageBre
 from spindle.thread.entry import Record
 
 _HEAD = 60
-"""The kind of an event stands so near the beginning of its line."""
+"""The kind of an event stands within so many bytes from the beginning of its line."""
 
 
 def token_usage(info: dict[str, Any]) -> ThreadTokenUsage:

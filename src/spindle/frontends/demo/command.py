@@ -19,6 +19,7 @@ from spindle.frontends.demo.story import practice_model
 from spindle.frontends.options import Parsed
 from spindle.frontends.plain_text import Look
 from spindle.frontends.practice_scene import PROMPT, set_scene
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.frontends.transcript import Transcript
 from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import (
@@ -71,6 +72,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
         Look(
             color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
             max_output_lines=SHOWN_OUTPUT_LINES,
+            width=lambda: columns_of(STDOUT),
         ),
         version=__version__,
         summary=thread.settings.summary,

@@ -121,4 +121,4 @@ def make_printer(thread: OpenThread, request: SessionRequest, options: Parsed) -
         return JsonPrinter(thread, request)
     from spindle.frontends.exec.people import TextPrinter  # a run prints in one way or the other
 
-    return TextPrinter(thread, request, options.value("color") or "auto")
+    return TextPrinter(thread, request, options)

@@ -12,9 +12,9 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spindle.frontends.exec.tables import FittedTables
-from spindle.frontends.fit import cut, cut_middle, rows_of
-from spindle.frontends.plain_text import command_text, duration_words, printable
+from spindle.frontends.exec.fitted import FittedText
+from spindle.frontends.fit import cut, cut_middle, fold, rows_of
+from spindle.frontends.plain_text import TITLE, command_text, duration_words, printable
 from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, terminal_size
 from spindle.frontends.transcript import Transcript
 from spindle.protocol.clock import Clock
@@ -163,8 +163,8 @@ class Live:
         self._hides_reasoning = hides_reasoning
         self._color = transcript.look.color
         self._message: StreamedText | None = None
-        self._tables = FittedTables(transcript.look.width)
-        """Those of the message that streams."""
+        self._fitted = FittedText(transcript.look.width)
+        """The message that streams, as it is laid out."""
         self._has_title = False
         """Whether the last thing above is the message that streams."""
         self._reasoning = StreamedText()
@@ -207,11 +207,11 @@ class Live:
                 text = "".join(part["text"] for part in content)
                 rest = message.remainder_of(text) if message is not None and message.has_given else None
                 if rest is None:
-                    self._tables, self._has_title = FittedTables(self._transcript.look.width), False
+                    self._fitted, self._has_title = FittedText(self._transcript.look.width), False
                 return self._end_of_message(text if rest is None else rest)
             case StreamError():
                 self._message = None  # the answer is asked for again, and comes from its beginning
-                self._tables = FittedTables(self._transcript.look.width)
+                self._fitted = FittedText(self._transcript.look.width)
             case Error() | TurnAborted() | TaskComplete() if message is not None:
                 self._message = None  # it stays unfinished; what was seen of it stays to be seen
                 return self._end_of_message(message.take_rest()) + self._transcript.translate(msg)
@@ -225,11 +225,11 @@ class Live:
     def _end_of_message(self, rest: str) -> str:
         """The last lines, with a table that the message may end in."""
         lines = self._lines_of_message(rest + "\n" if rest else "", is_end=True)
-        self._tables, self._has_title = FittedTables(self._transcript.look.width), False
+        self._fitted, self._has_title = FittedText(self._transcript.look.width), False
         return lines
 
     def _lines_of_message(self, lines: str, *, is_end: bool = False) -> str:
-        lines = self._tables.add(printable(lines)) + (self._tables.end() if is_end else "")
+        lines = self._fitted.add(printable(lines)) + (self._fitted.end() if is_end else "")
         if not lines.strip("\n") and not self._has_title:
             return ""
         title = "" if self._has_title else self._transcript.message_title()
@@ -309,15 +309,14 @@ class Live:
         below = [*self._running_rows(width), self._status(width)]
         if not self._running and self._message is None and self._reasoning.shown:
             words = printable(self._reasoning.shown)
-            below = [*((f"  {row}", "2;3") for row in rows_of(words, max(1, width - 3))[-TAIL_LINES:]), *below]
+            parts = [row for part in fold(words, width - 3) for row in rows_of(part, max(1, width - 3))]
+            below = [*((f"  {row}", "2;3") for row in parts[-TAIL_LINES:]), *below]
         below = below[-(height - 2) :]
         room = min(MAX_TEXT_ROWS, height - 3 - len(below))
-        unfinished = "" if self._message is None else self._tables.held + printable(self._message.shown)
-        if not unfinished or room <= 0:
+        if self._message is None or room <= 0:
             return below
-        lines = unfinished.removesuffix("\n").expandtabs(8).split("\n")
-        text = [row for line in lines for row in rows_of(line, max(1, width - 1))][-room:]
-        title = [] if self._has_title else [("", ""), ("spindle", "35")]
+        text = self._fitted.rows(printable(self._message.shown), max(1, width - 1))[-room:]
+        title = [("", ""), ("spindle", TITLE)] if text and not self._has_title else []
         return [*title, *((row, "") for row in text), *below]
 
     def _running_rows(self, width: int) -> list[tuple[str, str]]:
@@ -326,8 +325,9 @@ class Live:
         rows = [("", "")] if shown and self._transcript.just_began is None else []
         for call_id, running in shown:
             if call_id != self._transcript.just_began or len(self._running) > 1:
+                sign = f"{self._transcript.signs['in_progress']} "
                 took = f" ({duration_words(self._clock.monotonic() - running.started_s)})"
-                rows.append((cut_middle(running.label, max(1, width - 1 - len(took))) + took, "1"))
+                rows.append((sign + cut_middle(running.label, max(1, width - 1 - len(sign + took))) + took, "1"))
             lines = running.last_lines(TAIL_LINES if len(shown) == 1 else 1)
             rows += [(cut(f"  {self._transcript.signs['tail']} {line}", width - 1), "2") for line in lines]
         if hidden := len(self._running) - len(shown):

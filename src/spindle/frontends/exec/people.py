@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spindle import __version__
 from spindle.frontends.exec.printer import Printer, write_out
+from spindle.frontends.launch import kept_options
 from spindle.frontends.plain_text import Look, printable
 from spindle.frontends.terminal import (
     STDERR,
@@ -26,6 +27,7 @@ from spindle.protocol.quote import shell_join
 if TYPE_CHECKING:
     from spindle.api.door import OpenThread, SessionRequest
     from spindle.frontends.exec.live import Live
+    from spindle.frontends.options import Parsed
 
 FEWEST_OUTPUT_LINES, MOST_OUTPUT_LINES = 8, 20
 
@@ -33,7 +35,7 @@ FEWEST_OUTPUT_LINES, MOST_OUTPUT_LINES = 8, 20
 class TextPrinter(Printer):
     """Progress on stderr, the final message on stdout; once, when both are the same terminal."""
 
-    def __init__(self, thread: OpenThread, request: SessionRequest, color: str) -> None:
+    def __init__(self, thread: OpenThread, request: SessionRequest, options: Parsed) -> None:
         config, clock = request.config, request.clock
         started_s = clock.monotonic()
         self._is_lost = False
@@ -42,7 +44,7 @@ class TextPrinter(Printer):
         """The agent's last message that stands on stderr."""
         self._transcript = Transcript(
             Look(
-                color=wants_color(color, STDERR, os.environ),
+                color=wants_color(options.value("color") or "auto", STDERR, os.environ),
                 plain_ascii=wants_ascii(os.environ),
                 hide_reasoning=config.hide_agent_reasoning,
                 max_output_lines=_output_lines(),
@@ -52,7 +54,7 @@ class TextPrinter(Printer):
             summary=thread.settings.summary,
             elapsed_s=lambda: clock.monotonic() - started_s,
             notes=_notes(thread, request),
-            way_back=lambda thread_id: way_back(thread_id, request),
+            way_back=lambda thread_id: way_back(thread_id, request, options),
         )
         self._transcript.set_usage(thread.usage.to_dict())
         self._live: Live | None = None
@@ -75,6 +77,7 @@ class TextPrinter(Printer):
                 pass
 
     def stopping(self) -> None:
+        self._transcript.is_stopping = True
         if self._live is not None:
             self._live.stopping()
 
@@ -89,9 +92,9 @@ class TextPrinter(Printer):
             return
         # A program gets the exact text, a terminal nothing that would drive it.
         if is_terminal(STDOUT):
-            from spindle.frontends.exec.tables import fit_tables  # only a person has use for it
+            from spindle.frontends.exec.fitted import fit_text  # only a person has use for it
 
-            last_message = fit_tables(printable(last_message), columns_of(STDOUT))
+            last_message = fit_text(printable(last_message), columns_of(STDOUT))
         write_out(last_message.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
@@ -118,11 +121,13 @@ def _output_lines() -> int | None:
     return max(FEWEST_OUTPUT_LINES, min(MOST_OUTPUT_LINES, terminal_size(STDERR)[1] // 2))
 
 
-def way_back(thread_id: str, request: SessionRequest) -> str:
-    """The command that goes on with the thread, in the sandbox that was asked for on the command line."""
-    mode = request.config.sandbox.mode
-    is_asked_for = request.config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write"
-    return shell_join(["spindle", "exec", "resume", *(["-s", mode] if is_asked_for else []), thread_id])
+def way_back(thread_id: str, request: SessionRequest, options: Parsed) -> str:
+    """The command that goes on with the thread as this command line asked, but never with the run of the machine."""
+    config, mode = request.config, request.config.sandbox.mode
+    words = kept_options(options, config, options.value("model"))
+    if config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
+        words += ["-s", mode]
+    return shell_join(["spindle", "exec", "resume", *words, thread_id])
 
 
 def _notes(thread: OpenThread, request: SessionRequest) -> dict[str, str]:

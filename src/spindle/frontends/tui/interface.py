@@ -17,6 +17,7 @@ from spindle.api.door import OpenThread, SessionRequest
 from spindle.api.hearing import Hearing
 from spindle.config.schema import Config
 from spindle.errors import SpindleError, reason_of
+from spindle.frontends.launch import kept_options
 from spindle.frontends.tui import leaving
 from spindle.frontends.tui.asking import Asking
 from spindle.frontends.tui.attention import Attention
@@ -48,6 +49,7 @@ class Interface:
 
     def __init__(self, launch: Launch, notify: Callable[[str], None]) -> None:
         self.config: Config = launch.config
+        self._asked_with = launch.parsed
         self.clock: Clock = SystemClock()
         self.thread: OpenThread | None = None
         self.hearing: Hearing | None = None
@@ -90,7 +92,8 @@ class Interface:
             problem = await leaving.close(thread)
             is_there = thread.path is not None and os.path.exists(thread.path)
             way_back = thread.id if self._was_said and is_there and not is_practice(self.config) else None
-            words = leaving.farewell(self.conversation.spending.total, way_back)
+            options = kept_options(self._asked_with, self.config, thread.settings.model)
+            words = leaving.farewell(self.conversation.spending.total, way_back, options)
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()

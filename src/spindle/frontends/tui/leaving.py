@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from spindle.api.door import OpenThread
 from spindle.frontends.tui.first_paint import ENDING
+from spindle.protocol.quote import shell_join
 from spindle.protocol.request import TokenUsage
 
 PATIENCE_S = 3.0
@@ -17,8 +18,8 @@ TASKS_S = 1.0
 """How long whatever else goes on may take to clean up behind itself."""
 
 
-def farewell(usage: TokenUsage, thread_id: str | None) -> list[str]:
-    """Tokens, and the way back; `thread_id` is None when nothing was said."""
+def farewell(usage: TokenUsage, thread_id: str | None, options: Sequence[str] = ()) -> list[str]:
+    """Tokens, and the way back, which needs `options`; `thread_id` is None when nothing was said."""
     if thread_id is None:
         return []
     lines: list[str] = []
@@ -26,7 +27,7 @@ def farewell(usage: TokenUsage, thread_id: str | None) -> list[str]:
         cached = f", of them {usage.cached_input_tokens:,} cached" if usage.cached_input_tokens else ""
         total = usage.input_tokens + usage.output_tokens
         lines.append(f"Tokens used: {total:,} (input {usage.input_tokens:,}{cached}; output {usage.output_tokens:,})")
-    lines.append(f"To continue this session, run: spindle resume {thread_id}")
+    lines.append(f"To continue this session, run: {shell_join(['spindle', 'resume', *options, thread_id])}")
     return lines
 
 

@@ -175,8 +175,7 @@ async def copy(call: Call, params: CopyParams) -> Wire:
         if stat.S_ISLNK(status.st_mode):
             os.symlink(os.readlink(path), target)
         elif stat.S_ISREG(status.st_mode):
-            with contextlib.suppress(shutil.SameFileError):  # it is there already
-                shutil.copy2(path, target)
+            _copy_file(path, target)
         elif not stat.S_ISDIR(status.st_mode):
             raise RpcError(f"{path} is neither a file nor a folder")
         elif not params.recursive:
@@ -184,10 +183,15 @@ async def copy(call: Call, params: CopyParams) -> Wire:
         elif os.path.realpath(target).startswith(os.path.realpath(path).rstrip("/") + "/"):
             raise RpcError(f"{path} cannot be copied into itself")
         else:
-            shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
 
     await _on_disk("copy", params.source_path, duplicate)
     return Nothing()
+
+
+def _copy_file(path: str, target: str) -> None:
+    with contextlib.suppress(shutil.SameFileError):  # it is there already
+        shutil.copy2(path, target)
 
 
 async def _on_disk(what: str, path: str, work: Callable[[str], T]) -> T:

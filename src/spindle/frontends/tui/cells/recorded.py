@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,8 @@ from spindle.context.calls import (
     exit_code_of,
     locate,
     output_text,
+    seconds_of,
+    session_of,
     tool_of,
     user_command_of,
 )
@@ -37,8 +38,6 @@ _KNOWN: dict[str, type[Msg]] = {
         *(v1.TurnAborted, v1.TaskComplete, v1.Error, v1.Warning, v1.ItemCompleted),
     )
 }
-_WALL_TIME = re.compile(r"(?:Wall time: |Duration: )([\d.]+) seconds")
-_SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
 
 
 def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg | Cell]:
@@ -116,7 +115,9 @@ def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> I
         _, server, tool = [*name.split("__", 2), ""][:3]
         called = {"server": server, "tool": tool, "arguments": arguments}
         answer = {"content": [{"type": "text", "text": body_of(text)}]}
-        yield McpToolCallEnd(call_id="", invocation=called, duration=_duration(text), result={"Ok": answer})
+        yield McpToolCallEnd(
+            call_id="", invocation=called, duration=Duration.of(seconds_of(text) or 0.0), result={"Ok": answer}
+        )
 
 
 def _of_questions(arguments: dict[str, Any], text: str) -> Iterator[Cell]:
@@ -139,8 +140,8 @@ def _of_command(script: str, folder: str, text: str, *, is_over: bool, cwd: str)
     """A call without an output was stopped; one that was left running has no end in the record."""
     where = locate(folder, cwd) if folder else cwd
     code = exit_code_of(text)
-    session = _SESSION.search(text[:400]) if is_over and code is None else None
-    yield _begun(script, where, process_id=None if session is None else session[1])
+    session = session_of(text) if is_over and code is None else None
+    yield _begun(script, where, process_id=session)
     if session is not None:
         yield v1.TokenCount(info=None)  # the model was answered while it ran
     elif is_over:
@@ -170,18 +171,10 @@ def _ended(script: str, cwd: str, code: int, text: str, *, source: str = "agent"
         cwd=cwd,
         parsed_cmd=[],
         exit_code=code,
-        duration=_duration(text),
+        duration=Duration.of(seconds_of(text) or 0.0),
         **call,
         **said,
     )
-
-
-def _duration(text: str) -> Duration:
-    found = _WALL_TIME.search(text[:400])
-    try:
-        return Duration.of(float(found[1]) if found else 0.0)
-    except ValueError:
-        return Duration(0, 0)
 
 
 # ---- patches -------------------------------------------------------------------------------------
