@@ -121,9 +121,9 @@ class OpenThread:
         """The events from now on, without those of the kinds in `skip`."""
         return self._session.subscribe(skip)
 
-    def listen(self, reader: Subscription) -> None:
-        """Let a reader of a kind of its own hear the events from now on."""
-        self._session.listen(reader)
+    def listen(self, reader: Subscription, rounds: int = 0) -> None:
+        """Let a reader of a kind of its own hear the events from now on; see `EventStream.attach` for the rounds."""
+        self._session.listen(reader, rounds)
 
     def begin(self, configured_by: str = "") -> None:
         """Let it handle ops. Its first event, `session_configured`, carries the id of the op that asked for it."""

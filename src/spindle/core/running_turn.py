@@ -182,10 +182,11 @@ class RunningTurn:
     # ---- its requests --------------------------------------------------------------------------
 
     async def before_request(self) -> None:
-        """Features act, then input that arrived meanwhile is appended."""
+        """Features act, then input that arrived meanwhile is appended. People hear of it before the model does."""
         for feature in self.session.features:
             await feature.before_request(self)
         await self.absorb_input()
+        await self.session.stream.settle()
 
     async def absorb_input(self) -> bool:
         """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""

@@ -97,8 +97,8 @@ class Session:
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         return self.stream.subscribe(skip)
 
-    def listen(self, reader: Subscription) -> None:
-        self.stream.attach(reader)
+    def listen(self, reader: Subscription, rounds: int = 0) -> None:
+        self.stream.attach(reader, rounds)
 
     def end_stream(self) -> None:
         """Nothing more will be emitted: readers of the events reach the end."""

@@ -109,6 +109,7 @@ class EventStream:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
         self._closed = False
+        self._rounds = 0
         self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
@@ -116,9 +117,13 @@ class EventStream:
         """A new reader; messages of the kinds in `skip` never enter its backlog."""
         return self.attach(Subscription(skip))
 
-    def attach(self, subscription: Subscription) -> Subscription:
-        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once."""
+    def attach(self, subscription: Subscription, rounds: int = 0) -> Subscription:
+        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once.
+
+        With `rounds`, it is given so many rounds of the event loop to hand on what it heard before the model is asked.
+        """
         self._subscriptions.append(subscription)
+        self._rounds = max(self._rounds, rounds)
         if self._closed:
             subscription.close()
         return subscription
@@ -128,6 +133,11 @@ class EventStream:
             event = Event(event.id, msg)
         for subscription in self._subscriptions:
             subscription.push(event)
+
+    async def settle(self) -> None:
+        """Let the readers who asked for it hand on what was emitted. Waits for none of them that takes longer."""
+        for _ in range(self._rounds):
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         self._closed = True

@@ -37,7 +37,7 @@ class LoadedThread:
         self.config = config
         """The configuration it was opened with; says what an administrator allows."""
         self.followers: set[Connection] = set()
-        self.hearing = Hearing(thread)
+        self.hearing = Hearing(thread, rounds=2)  # the teller, then the writer of each connection
         self.unload_timer: asyncio.TimerHandle | None = None
         self.is_closing = False
         self._questions = questions
