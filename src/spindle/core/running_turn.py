@@ -1,6 +1,6 @@
-"""The turn that runs: what it is about, and what the loop in `turn.py` needs of the session around it.
+"""The running turn: its settings and inputs, and what the loop in `turn.py` needs of the session around it.
 
-Its methods bring the features of the session in at their moments; see `feature.py` for what each of them may do.
+Its methods call the features of the session at their moments; see `feature.py` for what each of them may do.
 """
 
 from __future__ import annotations

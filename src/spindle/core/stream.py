@@ -1,8 +1,8 @@
 """One event stream, many readers. Emitting never waits: a terminal event must get out even while a turn is cancelled.
 
-What a model sent as two deltas, a reader gets as two. Only one that falls behind gets neighbouring deltas of one item
-merged, never dropped or put out of order; so its backlog is bounded by the number of finished things and the length of
-their text, not by the number of deltas.
+A reader gets two deltas as two, as the model sent them. Only for a reader that falls behind are neighbouring deltas of
+one item merged, never dropped or reordered; so its backlog is bounded by the number of finished things and the length
+of their text, not by the number of deltas.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ async def serve(config: Config, parsed: Parsed) -> int:
         await asyncio.wait([writer], timeout=LAST_WRITE_S)
         os._exit(128 + signals.caught)
     if outbox.overrun.done():
-        raise SpindleError(f"the client does not read what it is told: {outbox.overrun.result()}")
+        raise SpindleError(f"the client does not read its messages: {outbox.overrun.result()}")
     await asyncio.wait([reader, writer])
     for task in (reader, writer):
         if not task.cancelled():

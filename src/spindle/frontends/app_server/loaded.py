@@ -1,7 +1,7 @@
-"""A thread that is loaded in this server: who follows it, and what they are told.
+"""A thread that is loaded in this server: which clients follow it, and what they receive.
 
-Its events are heard twice: at once, to know which turn runs and to answer those who wait for an op (`api/hearing.py`);
-and by a task that translates them. Each client reads what it is told at its own speed.
+Its events are heard twice: at once, to know which turn runs and to answer requests that wait for an op
+(`api/hearing.py`); and by a task that translates them. Each client reads its messages at its own speed.
 """
 
 from __future__ import annotations
