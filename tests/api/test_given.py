@@ -267,5 +267,5 @@ def test_what_a_model_client_yields_that_is_no_event_is_named_and_not_lost(
 def test_what_is_no_step_of_a_script_is_named(client: Client, workspace: Path, wrong: Any) -> None:
     thread = client(wrong, lambda request: wrong).thread_start(cwd=workspace)
     for _ in range(2):
-        with pytest.raises(TurnFailed, match="is no step of a script"):
+        with pytest.raises(TurnFailed, match="is not a step of a script"):
             thread.run("x")

@@ -369,7 +369,7 @@ async def test_questions_of_the_model_reach_the_callback_and_its_answers_the_mod
     ("answers", "sentence"),
     [
         (None, "on_question returned None; it returns a dict of answers by the id of the question"),
-        ({"dbs": "x"}, "on_question answered 'dbs'; asked was 'db', 'why'"),
+        ({"dbs": "x"}, "on_question answered 'dbs'; the questions were 'db', 'why'"),
         ({"db": 7}, "on_question answered 'db' with 7; an answer is a text or a list of them"),
     ],
 )
@@ -499,7 +499,7 @@ def test_a_form_that_lacks_what_the_server_needs_is_declined(answers: Any) -> No
 
 
 def test_a_form_with_a_word_where_a_number_belongs_says_so() -> None:
-    with pytest.raises(ValueError, match="on_question answered 'count' with 'few', which is no integer"):
+    with pytest.raises(ValueError, match="on_question answered 'count' with 'few', which is not a valid integer"):
         form_op(elicitation(requested_schema=FORM), {"name": ["x"], "count": ["few"]})
 
 

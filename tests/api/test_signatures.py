@@ -323,8 +323,8 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (lookup, {"name": "ü"}, "'ü' cannot be the name of a tool"),
     (lookup, {"name": "a\n"}, "'a\\n' cannot be the name of a tool"),
     (Shop(), {}, ""),
-    (Shop, {}, "Shop cannot be a tool: it is no function"),
-    (3, {}, "3 cannot be a tool: it is no function"),
+    (Shop, {}, "Shop cannot be a tool: it is not a function"),
+    (3, {}, "3 cannot be a tool: it is not a function"),
     (len, {}, "the tool len cannot be used: the parameter obj is positional-only"),
 ]
 

@@ -10,6 +10,7 @@ import pytest
 from app_server.client import Client
 from app_server.conftest import Start
 from fake_server import FakeServer, call, message, turn
+from installed import wait_for
 
 
 def reports(status: str, call_id: str = "g1") -> Any:
@@ -100,7 +101,7 @@ def test_a_resumed_thread_tells_its_goal_and_goes_on(start: Start, server: FakeS
     thread_id = first.start_thread()
     server.script(turn(message("one"), delay_s=30))
     first.result("thread/goal/set", {"threadId": thread_id, "objective": "Count."})
-    first.note("turn/started")
+    wait_for(lambda: server.turns_asked, "a request")
     first.close()
     second = start()
     second.initialize()

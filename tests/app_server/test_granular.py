@@ -194,7 +194,7 @@ def test_a_foreign_record_opens_no_kind_that_is_closed(home: Path, workspace: Pa
 def test_a_table_that_says_nothing_clear_is_refused(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path, client: Client, policy: Any, why: str
 ) -> None:
-    text = f"the approval policy is no table that says what may be asked: {why}"
+    text = f"the approval policy is not a table of kinds of question: {why}"
     assert client.error("thread/start", {"approvalPolicy": policy})["message"] == text
     thread_id = client.start_thread()
     asks = {"threadId": thread_id, "input": [{"type": "text", "text": "x"}], "approvalPolicy": policy}

@@ -117,7 +117,7 @@ def test_a_client_can_bring_its_own_tokens_and_is_asked_to_renew_them(
     assert client.note("account/login/completed") == {"loginId": None, "success": True, "error": None}
     assert client.note("account/updated") == {"authMode": "chatgptAuthTokens", "planType": "pro"}
     assert client.result("account/read", {})["account"]["email"] == "ann@example.com"
-    assert "tokens of its own" in client.error("account/login/start", {"type": "chatgpt"})["message"]
+    assert "its own tokens" in client.error("account/login/start", {"type": "chatgpt"})["message"]
     newer = service.mint()["access_token"]
     service.good.discard(tokens["access_token"])
     asked: list[Any] = []

@@ -122,7 +122,7 @@ def test_a_foreign_name_for_this_machine_is_turned_away(listening: Listening) ->
         (["tcp://127.0.0.1:1"], "ws://HOST:PORT"),
         (["ws://127.0.0.1:0", "--token-file", "open"], "others can read"),
         (["ws://127.0.0.1:0", "--token-file", "short"], "at least 16"),
-        (["ws://127.0.0.1:0", "--token-file", "pipe"], "no ordinary file"),
+        (["ws://127.0.0.1:0", "--token-file", "pipe"], "not an ordinary file"),
     ],
 )
 def test_what_would_not_be_safe_is_refused_in_a_sentence(

@@ -221,8 +221,8 @@ FILES = '[permissions.p.filesystem]\n":root" = "read"\n'
         (
             f'default_permissions = "p"\n{FILES}"rel/x" = "write"\n',
             4,
-            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; a path of the project "
-            'stands under ":workspace_roots"',
+            "permissions.p.filesystem.'rel/x': 'rel/x' must be absolute or begin with `~/`; write a path of the "
+            'project under ":workspace_roots"',
         ),
         (
             f'default_permissions = "p"\n{FILES}"/x/*.txt" = "write"\n',
@@ -249,7 +249,7 @@ FILES = '[permissions.p.filesystem]\n":root" = "read"\n'
         (
             f'default_permissions = "p"\n{FILES}"/proc/1" = "deny"\n',
             4,
-            "permissions.p.filesystem.'/proc/1': nothing can be said about /proc/1: every command has devices and "
+            "permissions.p.filesystem.'/proc/1': a profile cannot name /proc/1: every command has devices and "
             "processes of its own there",
         ),
         (

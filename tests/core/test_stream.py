@@ -119,6 +119,24 @@ async def read_two(reader: Subscription) -> list[Event]:
     return [await anext(reader), await anext(reader)]
 
 
+async def test_only_a_reader_who_asks_for_it_is_given_time_to_hand_on_what_it_heard() -> None:
+    stream = EventStream()
+    reader = stream.subscribe()
+    first = asyncio.ensure_future(anext(reader))
+    await asyncio.sleep(0)
+    stream.emit(delta("a"))
+    await stream.settle()
+    assert not first.done()
+    await first
+    prompt = stream.subscribe()
+    prompt.rounds = 1
+    second = asyncio.ensure_future(anext(prompt))
+    await asyncio.sleep(0)
+    stream.emit(delta("b"))
+    await stream.settle()
+    assert second.done()
+
+
 async def test_a_reader_can_leave_kinds_out() -> None:
     stream = EventStream()
     reader = stream.subscribe(skip=(AgentMessageContentDelta,))

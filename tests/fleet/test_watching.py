@@ -133,4 +133,4 @@ def test_looking_at_a_folder_without_a_run_ends_with_a_sentence(runs: Runs) -> N
 
 def test_a_worker_is_nothing_to_start_by_hand(runs: Runs) -> None:
     done = runs.spindle("fleet", "worker")
-    assert done.code == 2 and "started by `spindle fleet run`" in done.err
+    assert done.code == 2 and "only `spindle fleet run` may start" in done.err

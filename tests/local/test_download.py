@@ -181,7 +181,7 @@ async def test_what_gives_no_model_is_said(server: FileServer, store: ModelStore
 
 async def test_another_file_is_thrown_away(server: FileServer, store: ModelStore, whole: bytes) -> None:
     server.paths = {"/m": ranged(whole)}
-    with pytest.raises(ConfigError, match="is not the file that was asked for"):
+    with pytest.raises(ConfigError, match="is not the requested file"):
         await get(store, f"{server.url}/m", "1" * 64)
     assert os.listdir(store.folder) == []
 

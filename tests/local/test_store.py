@@ -60,7 +60,7 @@ def test_what_cannot_be_run_is_not_added(store: ModelStore, file: Path, tmp_path
     with pytest.raises(ConfigError, match="is not a GGUF file"):
         (tmp_path / "x.gguf").write_text("hello")
         add(store, tmp_path / "x.gguf")
-    with pytest.raises(UsageError, match="is no name for a model"):
+    with pytest.raises(UsageError, match="is not a name for a model"):
         add(store, write_model(file), name="../x")
     assert left(store) == []
 

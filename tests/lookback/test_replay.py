@@ -157,7 +157,7 @@ def test_what_cannot_be_replayed_is_said_in_one_sentence(spindle: Spindle, tmp_p
     no_rollout.write_text("nothing\n")
     for word, said in (
         ("00000000-0000-7000-8000-000000000000", "no thread has the id"),
-        (str(codex), "tells of no request of this thread"),
+        (str(codex), "records no request of this thread"),
         (str(no_rollout), "is not a rollout file"),
     ):
         done = spindle("replay", word)

@@ -411,10 +411,10 @@ async def test_a_missing_key_variable_is_fatal_and_shows_the_providers_hint(serv
             "Missing environment variable: `LAB_KEY`. It is set, but empty: give it the key, for example with "
             "`export LAB_KEY=KEY`.",
         ),
-        ({"LAB_KEY": '"sk-1234"'}, "The key in LAB_KEY stands in quotation marks: remove them."),
+        ({"LAB_KEY": '"sk-1234"'}, "The key in LAB_KEY is in quotation marks: remove them."),
         (
             {"LAB_KEY": "sk-12\n34"},
-            "The key in LAB_KEY holds a line break or another control character: set it anew.",
+            "The key in LAB_KEY contains a line break or another control character: set it again.",
         ),
     ],
 )

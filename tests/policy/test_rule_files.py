@@ -102,7 +102,7 @@ def test_strings_are_those_of_starlark(literal: str, value: str) -> None:
         ('prefix_rule(pattern=["a"]', "f:1: a comma or the closing `)` is wanted here"),
         ('prefix_rule(pattern=["a"]) x', "f:1: a statement must end with its line"),
         (' prefix_rule(pattern=["a"])', "f:1: this line is indented"),
-        (r'prefix_rule(pattern=["\ud800"])', "f:1: `\\ud800` is no character"),
+        (r'prefix_rule(pattern=["\ud800"])', "f:1: `\\ud800` is not a character"),
         ('x = ["a"]', "f:1: only calls like prefix_rule(...) are understood here, not `x` alone"),
         ("prefix_rule(pattern=x)", "f:1: a string or a list of strings is wanted here"),
         ('prefix_rule(pattern=["a"] + ["b"])', "f:1: a comma or the closing `)` is wanted here"),

@@ -445,7 +445,7 @@ def test_24_what_is_no_ordinary_file_is_no_thread_and_nobody_waits_for_it(tmp_pa
     store = ThreadStore(str(tmp_path), FixedClock())
     assert {thread.id[-1] for thread in store.list(limit=100).threads} == {"0", "9"}
     for number in (1, 2):
-        with pytest.raises(ThreadError, match="no ordinary file"):
+        with pytest.raises(ThreadError, match="not an ordinary file"):
             read_bytes(str(path(number)))
     # A thread that does not say where it was is not the last one of wherever we are.
     latest = store.latest("/")

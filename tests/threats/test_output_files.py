@@ -195,7 +195,7 @@ def test_row_12_a_pipe_among_the_schemas_is_not_waited_for(spindle: Spindle) -> 
     (spindle.workspace / "out").mkdir()
     os.mkfifo(spindle.workspace / "out/index.ts")
     done = spindle("app-server", "generate-ts", "-o", "out", timeout=20)
-    assert done.code == 1 and "it is no ordinary file, and the agent could have made it" in done.err
+    assert done.code == 1 and "it is not an ordinary file, and the agent could have made it" in done.err
 
 
 def test_row_12_links_of_the_person_lead_such_commands_as_ever(spindle: Spindle, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_row_12_a_hard_link_to_a_file_outside_is_broken_and_not_written_through(
 
 def test_row_12_a_pipe_of_the_agents_is_refused_and_not_waited_for(work: Path, reach: Reach) -> None:
     os.mkfifo(work / "pipe")
-    with pytest.raises(OSError, match="no ordinary file, and the agent could have made it"):
+    with pytest.raises(OSError, match="not an ordinary file, and the agent could have made it"):
         OutputFile(f"{work}/pipe", reach=reach)
     output = OutputFile(f"{work}/file", reach=reach)
     os.mkfifo(work / "file")

@@ -180,8 +180,11 @@ async def test_each_function_gets_a_copy_of_its_own(start: Start) -> None:
             "PreCompact, PostCompact, SessionStart, SessionEnd, UserPromptSubmit, SubagentStart, SubagentStop, Stop",
         ),
         ({"Stop": print}, "hooks is a dict from the name of an event to a list of functions and HookMatchers"),
-        ({"Stop": ["check.py"]}, "hooks['Stop'][0] is 'check.py', which is no function"),
-        ({"PreToolUse": [HookMatcher("(", print)]}, "hooks['PreToolUse'][0]: the matcher '(' is no regular expression"),
+        ({"Stop": ["check.py"]}, "hooks['Stop'][0] is 'check.py', which is not a function"),
+        (
+            {"PreToolUse": [HookMatcher("(", print)]},
+            "hooks['PreToolUse'][0]: the matcher '(' is not a regular expression",
+        ),
         (
             {"Stop": [HookMatcher(None, print, timeout=0)]},
             "hooks['Stop'][0]: timeout is 0, but must be a number of seconds above 0",

@@ -67,6 +67,8 @@ async def test_nobody_hears_of_an_end_before_the_record_has_it(start: Start) -> 
     known: list[tuple[str, bool]] = []
 
     class Listener:
+        rounds = 0
+
         def push(self, event: Any) -> None:
             if isinstance(event.msg, ExecCommandEnd | PatchApplyEnd):
                 found = outputs(on_disk(driver))
@@ -97,6 +99,8 @@ async def test_a_session_that_ends_while_a_call_waits_for_it_is_shown_as_over_wi
     seen: list[list[tuple[str, str]]] = []
 
     class Listener:
+        rounds = 0
+
         def push(self, event: Any) -> None:
             if isinstance(event.msg, ExecCommandEnd):
                 seen.append(outputs(on_disk(driver)))

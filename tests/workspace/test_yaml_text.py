@@ -89,7 +89,7 @@ BOMB = "a0: &a0 [x, x]\n" + "\n".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for 
         ("~: y", "line 1: a key must be text"),
         ("a: \x00", "control characters"),
         ("a: \x1b[2J", "control characters"),
-        ("a: \ud800", "no text"),
+        ("a: \ud800", "that are not text"),
         ("a: " + "[" * 60_000, "nested too deeply"),
         ("{a: " * 15_000, "nested too deeply"),
         ("- " * 30_000, "nested too deeply"),

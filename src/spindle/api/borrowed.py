@@ -66,7 +66,9 @@ class Borrowed:
                 f"{type(self._client).__name__}.stream gave {event!r:.80}; see spindle.models for its events"
             )
         if isinstance(event, ItemAdded | ItemDone) and not isinstance(event.item, dict):
-            raise ModelError(f"{type(self._client).__name__}.stream gave an item that is no dict: {event.item!r:.80}")
+            raise ModelError(
+                f"{type(self._client).__name__}.stream gave an item that is not a dict: {event.item!r:.80}"
+            )
 
     async def compact(self, request: Request) -> list[Item]:
         return await self._client.compact(request)

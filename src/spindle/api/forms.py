@@ -67,7 +67,7 @@ def _value(name: str, field: dict[str, Any], words: list[str]) -> Any:
         if kind == "number":
             return float(text)
     except ValueError:
-        raise ValueError(f"on_question answered {name!r} with {text!r}, which is no {kind}") from None
+        raise ValueError(f"on_question answered {name!r} with {text!r}, which is not a valid {kind}") from None
     if kind == "boolean":
         if text.lower() not in _YES | _NO:
             raise ValueError(f"on_question answered {name!r} with {text!r}, which is neither yes nor no")

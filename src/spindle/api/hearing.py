@@ -24,7 +24,7 @@ from spindle.protocol.ops import Op
 class Hearing(Subscription):
     """The events of one thread, and what must be known of them at once."""
 
-    def __init__(self, thread: OpenThread, skip: tuple[type[Msg], ...] = ()) -> None:
+    def __init__(self, thread: OpenThread, skip: tuple[type[Msg], ...] = (), rounds: int = 0) -> None:
         super().__init__(skip)
         self.active_turn: str | None = None
         """The turn that runs, or was asked for."""
@@ -34,6 +34,7 @@ class Hearing(Subscription):
         self._answers: dict[str, asyncio.Future[Msg]] = {}
         self._ends: list[asyncio.Future[None]] = []
         self._has_begun = False
+        self.rounds = rounds
         thread.listen(self)
 
     # ---- driving it ----------------------------------------------------------------------------

@@ -57,9 +57,9 @@ def _hook(event: str, number: int, entry: Any) -> Hook:
     entry = entry if isinstance(entry, HookMatcher) else HookMatcher(None, entry)
     where = f"hooks[{event!r}][{number}]"
     if not callable(entry.function):
-        raise ValueError(f"{where} is {entry.function!r}, which is no function")
+        raise ValueError(f"{where} is {entry.function!r}, which is not a function")
     if not isinstance(entry.matcher, str | None) or not is_readable(entry.matcher):
-        raise ValueError(f"{where}: the matcher {entry.matcher!r} is no regular expression")
+        raise ValueError(f"{where}: the matcher {entry.matcher!r} is not a regular expression")
     timeout = entry.timeout
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise ValueError(f"{where}: timeout is {timeout!r}, but must be a number of seconds above 0")

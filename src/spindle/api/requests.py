@@ -239,7 +239,7 @@ def read_answers(given: Any, questions: list[Question]) -> dict[str, list[str]]:
     answers: dict[str, list[str]] = {}
     for name, answer in given.items():
         if name not in asked:
-            raise ValueError(f"on_question answered {_short(name)}; asked was {', '.join(map(repr, asked))}")
+            raise ValueError(f"on_question answered {_short(name)}; the questions were {', '.join(map(repr, asked))}")
         words = [answer] if isinstance(answer, str) else answer
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(

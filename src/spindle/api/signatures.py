@@ -83,7 +83,7 @@ def read_signature(
 def check_name(function: Any, name: str | None) -> str:
     """The tool's name: the one given, or the function's. Raises ToolDefinitionError when it cannot be one."""
     if not callable(function) or isinstance(function, type):
-        raise ToolDefinitionError(f"{_shown(function)} cannot be a tool: it is no function")
+        raise ToolDefinitionError(f"{_shown(function)} cannot be a tool: it is not a function")
     if name is None:
         inner = function.func if isinstance(function, functools.partial) else function
         name = getattr(inner, "__name__", None)

@@ -30,11 +30,11 @@ class _NoModel:
     """Nothing is asked of a model here, so nothing is connected to."""
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
-        raise ModelError("no model is asked here")
+        raise ModelError("this thread has no model to ask")
         yield
 
     async def compact(self, request: Request) -> list[Item]:
-        raise ModelError("no model is asked here")
+        raise ModelError("this thread has no model to ask")
 
     async def warm(self) -> None:
         pass

@@ -112,11 +112,13 @@ def _stored(settings: LoginSettings, login: StoredLogin) -> StoredLogin:
         raise SignInAgain(f"The ChatGPT sign-in is no longer stored, so somebody has signed out: {AGAIN}.")
     if not found.uses_chatgpt:
         place = shown_place(settings.home, found.place)
-        raise SignInAgain(f"The ChatGPT sign-in in {place} was replaced by an API key: start anew to use it.")
+        raise SignInAgain(f"The ChatGPT sign-in in {place} was replaced by an API key: start Spindle again to use it.")
     if not _is_same_account(found, login):
         place = shown_place(settings.home, found.place)
         # Another account is another person's bill: never change over silently.
-        raise SignInAgain(f"{place} now holds the ChatGPT sign-in of another account: start anew to use that one.")
+        raise SignInAgain(
+            f"{place} now holds the ChatGPT sign-in of another account: start Spindle again to use that one."
+        )
     return found
 
 

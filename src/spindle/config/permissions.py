@@ -183,12 +183,12 @@ class _Profile:
         if not whole.startswith("/"):
             raise self._wrong(
                 path,
-                f'{key!r} must be absolute or begin with `~/`; a path of the project stands under ":workspace_roots"',
+                f'{key!r} must be absolute or begin with `~/`; write a path of the project under ":workspace_roots"',
             )
         clean = "/" + self._clean(whole, path)
         if any(is_below(clean, folder) for folder in _OWN_FOLDERS):
             raise self._wrong(
-                path, f"nothing can be said about {clean}: every command has devices and processes of its own there"
+                path, f"a profile cannot name {clean}: every command has devices and processes of its own there"
             )
         return ROOT if clean == "/" else clean
 

@@ -26,7 +26,7 @@ class TuiSettings(msgspec.Struct, frozen=True, kw_only=True):
     animations: bool = True
     """Whether anything on the screen moves by itself; false stops all motion."""
     alternate_screen: Literal["auto", "always", "never"] = "auto"
-    """`always` takes the alternate screen. `auto` and `never` leave your scrollback in place."""
+    """`always` uses the alternate screen. `auto` and `never` keep your scrollback."""
     theme: str | None = None
     """The name of a colour theme; None = the sixteen colours of the terminal."""
     status_line: tuple[str, ...] | None = None
@@ -44,23 +44,23 @@ class TuiSettings(msgspec.Struct, frozen=True, kw_only=True):
     vim_mode_default: bool = False
     """Begin with the vi keys in the composer."""
     raw_output_mode: bool = False
-    """Begin with answers shown as the text they are, not as rendered Markdown."""
+    """Begin with answers shown as plain text, not as rendered Markdown."""
     keymap: dict[str, Any] = {}
-    """Keys of your own: `[tui.keymap.CONTEXT]` with `action = "ctrl-x"` or a list of keys."""
+    """Your own keys: `[tui.keymap.CONTEXT]` with `action = "ctrl-x"` or a list of keys."""
 
     plain: bool = False
-    """Line by line, for screen readers: nothing is drawn twice, nothing moves."""
+    """Line by line, for screen readers: nothing is redrawn, nothing moves."""
     keys: Literal["codex", "claude", "pi", "vim"] = "codex"
-    """Whose keys: those of Codex, with the habits of users of another program."""
+    """Whose keys to add to those of Codex, for users of another program."""
     cycle_permissions: bool = True
-    """Shift-Tab also stops at auto-edit; false leaves default and plan."""
+    """Whether Shift-Tab also stops at auto-edit; false: only at default and plan."""
 
 
 class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The `[spindle]` table: settings the reference program does not have."""
 
     jit_tools: bool | None = None
-    """Offer list_dir, grep_files and read_file; None = only to models that were not trained on a shell."""
+    """Offer list_dir, grep_files and read_file; None = only to models that were not trained to use a shell."""
     agents_md_untrusted: bool = True
     """Read AGENTS.md files of folders that are not trusted."""
     environment_extras: tuple[str, ...] = ()
@@ -76,17 +76,17 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     offload_outputs: bool | None = None
     """Keep outputs that were cut or cleared as files; None = only if the context mode clears outputs."""
     nested_agents_md: bool = True
-    """Show the model the AGENTS.md of a sub-folder when work first goes there."""
+    """Show the model the AGENTS.md of a sub-folder when it first works there."""
     recollection: bool = True
     """Offer the tools `remember` and `recall`."""
     context_mode: str = "append_only"
-    """Whether old outputs are cleared by rule: never, whenever the rule triggers, or when that is cheaper."""
+    """Whether to clear old outputs by rule: never, whenever the rule triggers, or when that is cheaper."""
     context_rule: dict[str, Any] = {}
     """When and what to clear, with the parameters of [`compress_by_rule`](context.md#smaller-by-rule)."""
     context_prices: Prices | None = None
     """`{ input, cached_input, output, cache_write }` for all models, in dollars per million; None = the catalogue's."""
     context_model_prices: dict[str, Prices] = {}
-    """The same for some models: `[spindle.context.model_prices.NAME]` holds for those whose names begin with NAME."""
+    """The same for some models: `[spindle.context.model_prices.NAME]` is for those whose names begin with NAME."""
     fence: Fence = Fence()
     """How commands are confined, beside the mode."""
     mask_secrets: Literal["all", "known", "none"] = "all"
@@ -108,7 +108,7 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     checkpoints_enabled: bool = True
-    """Keep what turns change, so that `spindle undo` can take it back."""
+    """Keep what turns change, so that `spindle undo` can reverse it."""
     checkpoints_max_bytes: int = 1073741824
     """How much is kept for undo, of all threads together; the oldest goes first."""
     checkpoints_max_age_days: float = 30.0
@@ -130,14 +130,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     fleet_network_beside_ray: bool = False
     """Whether commands of tasks may have the network where they can reach the ports of Ray."""
     fleet_orphan_ttl_s: float = 600.0
-    """How long workers on a Ray cluster keep what they have when their driver is gone, for one that resumes the run;
-    0 = they end with it."""
+    """How many seconds workers on a Ray cluster keep their results after the driver died, so that --resume can take
+    them over; 0 = they end with the driver."""
     max_steps: int = 0
-    """Most requests in one turn; 0 = no limit."""
+    """The most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
-    """Longest time of one turn; 0 = no limit."""
+    """The longest time of one turn, in seconds; 0 = no limit."""
     sse_event_max_bytes: int = 67108864
-    """Largest single event accepted from a model server."""
+    """The largest single event that Spindle accepts from a model server."""
     log_level: str | None = None
     log_file: str | None = None
     login_issuer: str = OPENAI_ISSUER
@@ -194,25 +194,25 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_reasoning_effort: str | None = None
     """How long the model thinks; None = the model's own default."""
     model_reasoning_summary: str = "auto"
-    """How much of its thinking the model sums up."""
+    """How detailed the model's summary of its thinking is."""
     model_verbosity: str | None = None
     """How long answers are, for models that have such a setting."""
     model_context_window: int | None = None
-    """How many tokens the model can take; None = from the catalogue."""
+    """The size of the model's context window, in tokens; None = from the catalogue."""
     model_max_output_tokens: int | None = None
     """How many tokens one answer may have; None = as the server, or for Messages the catalogue, says."""
     model_auto_compact_token_limit: int | None = None
-    """When a thread holds this many tokens it is compacted; never later than at nine tenths of the window.
+    """Compact a thread when it holds this many tokens; never later than at nine tenths of the window.
 
     0 means not set; None = from the catalogue."""
     model_supports_reasoning_summaries: bool | None = None
-    """Ask for reasoning summaries even if the catalogue does not know the model can give them."""
+    """Ask for reasoning summaries even if the catalogue does not say that the model gives them."""
     model_catalog_json: str | None = None
     """A file that replaces the built-in catalogue of models."""
     base_instructions: str | None = None
     """Content of `model_instructions_file`; replaces the built-in base text."""
     developer_instructions: str | None = None
-    """A message put before the conversation in the developer's name."""
+    """A message before the conversation, with the developer's role."""
     compact_prompt: str | None = None
     """Replaces the text that asks the model for a summary of the thread."""
     personality: Personality | None = None
@@ -222,7 +222,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     """The service tier to ask for, sent with each request; not sent if unset."""
     tool_output_token_limit: int | None = None
-    """How many tokens of one tool output the model is shown; None = from the catalogue."""
+    """How many tokens of one tool output the model sees; None = from the catalogue."""
 
     approval_policy: ApprovalPolicy = "on-request"
     """When a person is asked before something runs."""
@@ -286,26 +286,26 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     file_opener: str = "vscode"
     """The editor that file links open in."""
     disable_paste_burst: bool = False
-    """Do not take fast typing for a paste."""
+    """Do not mistake fast typing for a paste."""
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that you have added (local)."""
     chatgpt_base_url: str | None = None
     """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None
     """The only way to sign in that is allowed: chatgpt or api."""
     forced_chatgpt_workspace_id: tuple[str, ...] = ()
-    """The only ChatGPT workspace that one may sign in to, or several of them."""
+    """The only ChatGPT workspace that you may sign in to, or several of them."""
     cli_auth_credentials_store: Literal["file", "keyring", "auto", "ephemeral"] = "file"
-    """Where the login is kept: in auth.json, in the keyring of the system (which needs the extra `keyring`), in the
-    keyring where there is one (auto), or nowhere, so that it ends with the program (ephemeral)."""
+    """Where Spindle keeps the login: in auth.json, in the system's keyring (which needs the extra `keyring`), in the
+    keyring if there is one, else in auth.json (auto), or only in memory until the program ends (ephemeral)."""
     mcp_oauth_credentials_store: str = "auto"
     """Where credentials of tool servers are kept."""
     log_dir: str
     """Folder of the log files."""
     agents_max_threads: int = 6
-    """Most sub-agents at the same time."""
+    """The most sub-agents at the same time."""
     agents_max_depth: int = 1
     """How many levels of sub-agents there may be; 0 = none at all."""
     agent_roles: dict[str, AgentRole] = {}

@@ -1,5 +1,5 @@
-"""How a thread reaches its model: what it is given to do so when it is opened, and what it means
-that another model, or a server that cannot read what it wrote, goes on."""
+"""How a thread reaches its model: what it gets for that when it is opened, and what follows when another model goes on,
+or a server that cannot read what the first one wrote."""
 
 from __future__ import annotations
 

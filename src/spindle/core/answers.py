@@ -1,4 +1,4 @@
-"""Ops with an answer and no turn: what a session says of itself, and small changes to it."""
+"""Ops with an answer and no turn: what a session says about itself, and small changes to it."""
 
 from __future__ import annotations
 

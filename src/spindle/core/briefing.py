@@ -1,7 +1,7 @@
 """What the model is told before and with each input: what changed in its surroundings, the input, selected skills.
 
 Project documents and skills are read once per folder. A message is appended only when something differs from what
-the thread was last told, also across resume and fork.
+the model was last told, also across resume and fork.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a turn, a thread, its sub-agents and a day may use, and have used. Loaded only where there is a budget.
 
 One ledger per session. Before each request `reserve` asks every meter that the request counts for, also those of the
-sessions above; after it `commit` books what it came to. A request is not made when a meter is used up. While what
-others have reserved might use it up, a request waits for them: so a limit is passed by one request at most, however
-many sub-agents work. What runs is never cut short.
+parent sessions; after it `commit` books the actual use. When a meter is used up, no request is made. If the
+reservations of others might use it up, a request waits for them: so a limit is exceeded by one request at most, however
+many sub-agents work. A running request is never cut short.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session's way to its model where there is a budget."""
+"""The model client of a session that has a budget."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs the tool calls of one response: parallel ones together, exclusive ones alone, patient ones last.
 
 A call is always answered: with the tool's result, with what went wrong, or with "aborted". The answer is recorded the
-moment it is known, and only then is anybody shown that the call is over: what was shown survives a crash. The record
-puts the answers into the order of the calls.
+moment it is known, and only then are front ends told that the call is over: what people saw survives a crash. The
+record puts the answers into the order of the calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What all threads of a home have used today. Loaded only where a day has a budget.
 
-One small file, which the processes of a home share: what was used, and what each of them has set aside for requests
-that run. It begins anew with every local day; nothing is kept of the days before. What a process had set aside that
-has died is free again.
+One small file, which the processes of a home share: what was used, and what each process has reserved for its running
+requests. It starts from zero with every local day and keeps nothing of earlier days. When a process dies, its
+reservations become free again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A message of a program from outside of the conversation. Loaded with the first one."""
+"""A message that a program sends from outside the conversation. Loaded with the first one."""
 
 from __future__ import annotations
 

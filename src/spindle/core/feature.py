@@ -2,7 +2,8 @@
 
 A session has a list of features and knows none of their names. At each moment it calls them in the order of the list,
 which is fixed in `assembly`. A feature overrides the methods it needs and holds its own state; it reaches the session
-through what it is handed. What one of them raises counts as raised by the turn, the call or the op it was called for.
+through the arguments it gets. If a method raises, that counts as raised by the turn, the call or the op it was called
+for.
 """
 
 from __future__ import annotations

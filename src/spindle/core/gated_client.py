@@ -1,7 +1,7 @@
-"""A session's way to its model where somebody has to be asked before each request: many sessions share a limit.
+"""The model client of a session that must ask a gate before each request, because many sessions share a limit.
 
-Every sending counts, also one that the client repeats by itself. A refusal is told at once, not when the client has
-given up, so that others can leave the server alone. A session without a gate loads none of this.
+Every sending counts, even one that the client repeats by itself. The client reports a refusal at once, not when it has
+given up, so that others can spare the server. A session without a gate loads none of this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was heard of an answer, to estimate what a request cost when the server does not say."""
+"""What has arrived of an answer, to estimate what a request cost when the server does not say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Spindle itself notes about a thread: facts that were pinned, a person's answers, and the ledger made of them.
+"""What Spindle itself notes about a thread: pinned facts, the user's answers, and the ledger made from them.
 
-Notes are lines of the record like everything else, so they survive resume and fork; a compaction writes what they add
-up to into the thread. The record also holds all that was compacted away, which `recall` searches.
+Notes are lines of the record like everything else, so they survive resume and fork; a compaction writes their sum
+into the thread. The record also keeps everything that compactions removed, and `recall` searches it.
 """
 
 from __future__ import annotations

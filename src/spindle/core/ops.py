@@ -1,6 +1,6 @@
 """What a session does with an op that begins no new turn: steering, answers to its questions, the way back, commands.
 
-Not loaded by a session that is only given turns. `answers.py` has the ops that are answered at once and seldom come.
+A session that gets only turns does not load this. `answers.py` has the rare ops that are answered at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def handle(session: Session, submission: Submission) -> None:
         case UserTurn() as op:
             await _branch_off(session, submission, op)
         case RunUserShellCommand() if session.is_running:
-            raise SpindleError("a command of yours can be run when the turn has ended")
+            raise SpindleError("you can run your own command when the turn has ended")
         case RunUserShellCommand():
             from spindle.core.user_command import run_user_command  # seldom
 

@@ -1,4 +1,4 @@
-"""A patch while the model is still writing it, for people who watch. What it did is reported by its tool, later."""
+"""A patch while the model is still writing it, for people who watch. Its tool reports later what the patch did."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a thread's record says of each request that was sent, so that it can be built again and compared.
+"""What a thread's record says about each request that was sent, so that it can be built again and compared.
 
 A line `spindle_request` holds the number of a request, the SHA-256 and the length of its body, and the id of the
-response. It stands where the thread was when the request was made: before the first item of the answer. What a request
-was made from beside the thread (tools, settings, what is known of the server) is in lines `spindle_terms`, each with
-what has changed since the one before (`request_terms`). `lookback/replay.py` reads both.
+response. It is in the record where the thread was when the request was made: before the first item of the answer.
+What else a request was made from (tools, settings, what is known of the server) is in lines `spindle_terms`, each with
+what has changed since the previous one (`request_terms`). `lookback/replay.py` reads both.
 
-Nothing is serialised for this, and of a long body only what is new is looked at.
+Nothing is serialised for this, and of a long body only the new part is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What requests are made from beside the thread, as lines of its record: only what has changed since the line before.
+"""What requests are made from apart from the thread, as lines of its record: only what has changed since the last line.
 
-The terms are a flat mapping from names to JSON. The list of tools stands in full, because nothing else of the record
-tells it; the base text only where it is not that of the thread's first line. `body.…` are the members of the body that
-hold no part of the conversation, long ones as checksums, so that a difference can be named.
+The terms are a flat mapping from names to JSON. The list of tools is complete, because it is nowhere else in the
+record; the base text is there only if it is not that of the thread's first line. `body.…` are the members of the body
+that hold no part of the conversation, long ones as checksums, so that a difference can be named.
 """
 
 from __future__ import annotations

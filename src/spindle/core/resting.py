@@ -1,12 +1,12 @@
-"""What an idle thread holds of its past, packed until somebody looks at it: a process can hold many threads.
+"""Packs the past of an idle thread until somebody reads it, so that a process can hold many threads.
 
-The record, the list of items, what the model is shown of it and how the last request was made are views of one history
+The record, the list of items, what the model sees of it and how the last request was made are views of one history
 that share most of their objects, and some compare them by identity. So all of it is packed in one piece: what was one
-object before is one object after. What is live (settings, grants, connections, programs, the file) is never touched.
+object before is one object after. Live state (settings, grants, connections, programs, the file) is never touched.
 
-An object whose past is packed is of a subclass that differs in one thing: whoever asks it for what is not there, or
-sets anything, has the past unpacked first. So nobody needs to know whether a thread rests, and a thread that does not
-rest pays nothing: its classes are the plain ones.
+An object whose past is packed has a subclass that differs in one thing: reading a missing attribute, or setting any,
+first unpacks the past. So no caller needs to know whether a thread rests, and a thread that does not rest pays nothing:
+its classes are the plain ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The turn that runs: what it is about, and what the loop in `turn.py` needs of the session around it.
+"""The running turn: its settings and inputs, and what the loop in `turn.py` needs of the session around it.
 
-Its methods bring the features of the session in at their moments; see `feature.py` for what each of them may do.
+Its methods call the features of the session at their moments; see `feature.py` for what each of them may do.
 """
 
 from __future__ import annotations
@@ -182,10 +182,11 @@ class RunningTurn:
     # ---- its requests --------------------------------------------------------------------------
 
     async def before_request(self) -> None:
-        """Features act, then input that arrived meanwhile is appended."""
+        """Features act, then input that arrived meanwhile is appended. People hear of it before the model does."""
         for feature in self.session.features:
             await feature.before_request(self)
         await self.absorb_input()
+        await self.session.stream.settle()
 
     async def absorb_input(self) -> bool:
         """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""

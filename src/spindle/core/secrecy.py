@@ -1,6 +1,6 @@
-"""Where secrets are taken out of what a session shows: events as they are emitted, a model's words as they stream.
+"""Takes secrets out of what a session shows: events as they are emitted, a model's words as they stream.
 
-What is recorded is masked where it is recorded, what tools bring in before it becomes an item: see `policy.secrets`.
+The record is masked where it is written, and tool results before they become items: see `policy.secrets`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one actor that owns a live thread: ops go in, events come out, at most one turn runs.
 
-`run` handles ops one by one and never waits for a turn, except to see it end after it was stopped. Everything that
-changes the thread happens on this actor or inside the one running turn.
+`run` handles ops one by one and never waits for a turn, except for the end of a turn that it has stopped. Everything
+that changes the thread happens on this actor or inside the one running turn.
 """
 
 from __future__ import annotations

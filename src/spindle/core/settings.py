@@ -1,4 +1,4 @@
-"""How far a turn may go, and how an op changes the settings of a thread. Values are checked here, at the door."""
+"""How far a turn may go, and how an op changes the settings of a thread. Values are checked here, on the way in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people see what a model says and calls: when it begins, pieces of its text, and what is told once it is whole."""
+"""How people see what a model says and calls: when it begins, pieces of its text, and the event once it is complete."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One event stream, many readers. Emitting never waits: a terminal event must get out even while a turn is cancelled.
 
-What a model sent as two deltas, a reader gets as two. Only one that falls behind gets neighbouring deltas of one item
-merged, never dropped or put out of order; so its backlog is bounded by the number of finished things and the length of
-their text, not by the number of deltas.
+A reader gets two deltas as two, as the model sent them. Only for a reader that falls behind are neighbouring deltas of
+one item merged, never dropped or reordered; so its backlog is bounded by the number of finished things and the length
+of their text, not by the number of deltas.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ DELTAS = (AgentMessageContentDelta, ReasoningContentDelta)
 
 class Subscription:
     """One reader's view of the stream. Iterate it; it ends when the stream is closed."""
+
+    rounds = 0
+    """How many rounds of the event loop it needs to hand on what it heard. The model is asked after them."""
 
     def __init__(self, skip: tuple[type[Msg], ...]) -> None:
         self._skip = skip
@@ -128,6 +131,11 @@ class EventStream:
             event = Event(event.id, msg)
         for subscription in self._subscriptions:
             subscription.push(event)
+
+    async def settle(self) -> None:
+        """Let readers hand on what was emitted. Waits for none of them that takes longer than it said."""
+        for _ in range(max((reader.rounds for reader in self._subscriptions), default=0)):
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         self._closed = True

@@ -1,12 +1,12 @@
-"""One turn: ask the model, run what it asks for, tell it, until it asks for nothing more. Read this first.
+"""One turn: ask the model, run what it asks for, return the results, until it asks for nothing more. Read this first.
 
 `run_turn` is a plain coroutine over a running turn. It appends to the history, emits events, and returns how the turn
-ended. It does not know who listens, how a person is asked, or where the thread is kept; what else a session can do
-comes in through the methods of `RunningTurn`.
+ended. It does not know who listens, how the user is asked, or where the thread is kept; everything else that a session
+can do comes in through the methods of `RunningTurn`.
 
 Invariants: an item is recorded when the server has finished it, never while it streams; a retry starts from what is
-recorded, so nothing is doubled and no call runs twice; every call is answered, also when the turn is cancelled; nobody
-is shown that something is finished before it is recorded.
+recorded, so nothing is doubled and no call runs twice; every call is answered, even when the turn is cancelled; nothing
+is shown as finished before it is recorded.
 """
 
 from __future__ import annotations

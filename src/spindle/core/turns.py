@@ -1,7 +1,7 @@
 """The turns of one session: at most one runs, each ends with exactly one terminal event.
 
-Sees each of them to its end, steers and stops them; the session begins them. What a turn does is `turn.py`; what it has
-at hand is `running_turn.py`.
+Runs each turn to its end, steers and stops it; the session begins it. `turn.py` is what a turn does; `running_turn.py`
+is what it works with.
 """
 
 from __future__ import annotations

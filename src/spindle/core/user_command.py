@@ -1,4 +1,4 @@
-"""A command that the person runs themselves, in the middle of a thread; the model is told with the next input."""
+"""A command that the user runs in the middle of a thread; the model learns of it with the next input."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def run() -> int:
         channel = socket.socket(fileno=os.dup(0))
         channel.getpeername()
     except OSError:
-        raise UsageError("`spindle fleet worker` is started by `spindle fleet run`, and by nobody else") from None
+        raise UsageError("only `spindle fleet run` may start `spindle fleet worker`") from None
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     for number in (signal.SIGINT, signal.SIGHUP):

@@ -162,7 +162,7 @@ def _check_texts(listed: ListedTask) -> None:
             raise TaskRefused(f"`{name}` is empty")
     base = listed.base
     if base is not None and (base.startswith("-") or not base.isprintable() or " " in base):
-        raise TaskRefused(f"`base`: {base!r} is no commit, tag or branch")
+        raise TaskRefused(f"`base`: {base!r} is not a commit, tag or branch")
 
 
 def _check_numbers(listed: ListedTask) -> None:
@@ -214,7 +214,7 @@ def _check_address(repo: str, scheme: str, address: str) -> None:
 def _check_restored(path: str) -> None:
     parts = path.split("/")
     if not path or path.startswith(("/", ":", "-")) or ".." in parts or ".git" in parts or "\0" in path:
-        raise TaskRefused(f"`restore`: {path!r} is no path inside the repository")
+        raise TaskRefused(f"`restore`: {path!r} is not a path inside the repository")
 
 
 def _picture(path: str, cwd: str) -> str:

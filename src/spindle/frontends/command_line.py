@@ -125,7 +125,9 @@ class _Reader:
                 continue
             top = self.path[:2] if len(self.path) > 1 else (SPINDLE,)
             owners = [f"`{_name_of(path)}`" for path in walk(top[-1], top[:-1]) if name in by_name(path[-1].options)]
-            raise UsageError(f"{name} is no option of `{_name_of(self.path)}`{self._where_it_belongs(name, owners)}")
+            raise UsageError(
+                f"{name} is not an option of `{_name_of(self.path)}`{self._where_it_belongs(name, owners)}"
+            )
 
     def _where_it_belongs(self, name: str, owners: list[str]) -> str:
         if (below := self.path[-1].find(name.removeprefix("--"))) is not None:

@@ -21,7 +21,7 @@ COMMON = (
     Option(
         ("-i", "--image"),
         PICTURES,
-        "attach pictures to the prompt; the list ends at the first word that names no picture, or at `--`",
+        "attach pictures to the prompt; the list ends at `--`, or at the first word that does not name a picture",
         "FILE...",
     ),
     Option(("-s", "--sandbox"), VALUE, "what commands may do", "MODE", SANDBOX_MODES),
@@ -30,7 +30,7 @@ COMMON = (
     Option(
         ("--dangerously-bypass-approvals-and-sandbox", "--yolo"),
         FLAG,
-        "no approvals and no sandbox; only inside a container or VM of your own",
+        "no approvals and no sandbox; only inside your own container or VM",
     ),
     Option(
         ("--dangerously-bypass-hook-trust",),
@@ -42,7 +42,11 @@ COMMON = (
     Option(("--search",), FLAG, "live web search"),
     Option(("--oss",), FLAG, "a model on this machine (Ollama, LM Studio, or `spindle local`)"),
     Option(
-        ("--local-provider",), VALUE, "which one; `local`: one that was added", "NAME", ("ollama", "lmstudio", "local")
+        ("--local-provider",),
+        VALUE,
+        "which one; `local`: a model that you have added",
+        "NAME",
+        ("ollama", "lmstudio", "local"),
     ),
     Option(("--no-alt-screen",), FLAG, "stay in the normal screen (interactive only)"),
     Option(("--strict-config",), FLAG, "an unknown configuration key is an error"),

@@ -67,7 +67,7 @@ async def _examine(parsed: Parsed) -> Report:
         _hooks(config, checks)
     _terminal(checks)
     folder = config.cwd if config is not None else None
-    _program("git", "folders that are no repository work too", folder, checks)
+    _program("git", "folders that are not repositories work too", folder, checks)
     _program("rg", "the model searches with grep instead", folder, checks)
     backends = await survey()
     checks.append(Check("limits", NOTE, resource_limits()))

@@ -24,36 +24,39 @@ _RUN = Command(
         ),
     ),
     usage=("TASKS --out DIR [OPTIONS]", "[TASKS] --out DIR --resume [OPTIONS]"),
-    about="""Each task gets a workspace of its own, with a clone of its repository. Nobody is asked. What it changed is
-its patch; the record of every task is a line in DIR/results.jsonl, and its files are in DIR/tasks/ID.
+    about="""Each task gets its own workspace, with a clone of its repository. You are never asked. What a task changed
+is its patch; the record of each task is a line in DIR/results.jsonl, and its files are in DIR/tasks/ID.
 
-The list is checked whole before anything starts. A run that was stopped or killed goes on with --resume: tasks that are
-recorded are not done again. Options that are not given then are those of the run before, but --retry, --select,
---limit and --shard hold for one run only.""",
+Spindle checks the whole list before it starts anything. --resume continues a run that was stopped or killed; recorded
+tasks do not run again. Options that you leave out then are those of the previous run, but --retry, --select, --limit
+and --shard hold for one run only.""",
     options=(
         Option(("--out",), VALUE, "the folder of the run", "DIR"),
         Option(("--prompt",), VALUE, "for tasks without one; {id} and {repo} are replaced", "TEXT|@FILE"),
-        Option(("--engine",), VALUE, "what carries the work; `local` needs nothing else", "NAME", ("local", "ray")),
+        Option(("--engine",), VALUE, "where the workers run; `local` needs nothing else", "NAME", ("local", "ray")),
         Option(("--address",), VALUE, "a running Ray cluster; else one is started and stopped", "HOST:PORT"),
         Option(("--insecure-cluster",), FLAG, "join a Ray cluster that asks for no token"),
-        Option(("--jobs",), VALUE, "tasks at a time, everywhere together (8 for each core)", "N"),
+        Option(("--jobs",), VALUE, "tasks at a time, on all machines together (8 for each core)", "N"),
         Option(("--workers",), VALUE, "worker processes (one for each core)", "N"),
         Option(("--per-worker",), VALUE, "tasks at a time in one worker (jobs divided by workers)", "M"),
         Option(("--timeout",), VALUE, "the longest time of an attempt, in seconds (3600)", "SECONDS"),
         Option(("--retries",), VALUE, "how often a task is tried again when its model or worker failed (2)", "N"),
-        Option(("--max-cost",), VALUE, "stop when the whole run has cost so many US dollars", "DOLLARS"),
-        Option(("--max-tokens",), VALUE, "stop when the whole run has used so many tokens", "COUNT"),
+        Option(("--max-cost",), VALUE, "stop when the whole run has cost this many US dollars", "DOLLARS"),
+        Option(("--max-tokens",), VALUE, "stop when the whole run has used this many tokens", "COUNT"),
         Option(("--rpm",), VALUE, "requests a minute to each provider, all workers together", "N"),
         Option(("--tpm",), VALUE, "tokens a minute to each provider, all workers together", "N"),
-        Option(("--resume",), FLAG, "go on in DIR"),
+        Option(("--resume",), FLAG, "continue the run in DIR"),
         Option(
-            ("--retry",), VALUE, f"with --resume: do tasks with these again ({', '.join(_STATUSES)})", "STATUS[,STATUS]"
+            ("--retry",),
+            VALUE,
+            f"with --resume: run tasks with these again ({', '.join(_STATUSES)})",
+            "STATUS[,STATUS]",
         ),
         Option(("--select",), VALUE, "only tasks whose id matches", "GLOB"),
         Option(("--limit",), VALUE, "only the first N tasks of the list", "N"),
         Option(("--shard",), VALUE, "only part I of N, for several machines with one list", "I/N"),
         Option(("--keep",), VALUE, "which workspaces stay (never)", "WHEN", ("never", "failed", "always")),
-        Option(("--speculate",), FLAG, "try a very slow task twice at a time where workers are idle; costs money"),
+        Option(("--speculate",), FLAG, "start a very slow task a second time on an idle worker; costs money"),
         Option(("--output-schema",), VALUE, "JSON Schema file that final answers must follow", "FILE"),
         Option(("--json",), FLAG, "print events as JSON lines on stdout"),
     ),
@@ -82,7 +85,7 @@ FLEET = Command(
         _RUN,
         Command(
             name="status",
-            summary="where a run is; works beside a driver and without one",
+            summary="how far a run is, while it works and afterwards",
             run="fleet.status:run",
             words=(_DIR,),
             options=(_JSON,),
@@ -107,7 +110,7 @@ FLEET = Command(
         ),
         Command(
             name="cancel",
-            summary="stop a run, or take tasks out of it",
+            summary="stop a run, or remove tasks from it",
             run="fleet.cancel:run",
             words=(_DIR, ("[ID...]", "the tasks; without one, the whole run is stopped and can be resumed")),
         ),

@@ -61,7 +61,7 @@ def decide(config: Config, keys: list[str], *, is_trusted: bool) -> int:
     if not ours:
         for text in config.warnings:
             print(f"warning: {text}", file=sys.stderr)
-        raise SpindleError("this project has no hooks that wait for you; your own run without being asked about")
+        raise SpindleError("this project has no hooks that wait for you; your own hooks run without asking you")
     if unknown := [key for key in keys if key not in ours]:
         raise SpindleError(f"there is no hook {unknown[0]!r} of this project; `spindle hooks list` shows all")
     chosen = [ours[key] for key in keys] if keys else [*ours.values()]

@@ -16,6 +16,7 @@ from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
 from spindle.frontends.options import Parsed, nearest
 from spindle.protocol.ops import ConfigureSession
+from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import SandboxPolicy
 from spindle.workspace.git import find_repository
 
@@ -81,6 +82,16 @@ def kept_options(parsed: Parsed, config: Config, model: str | None) -> list[str]
     if config.origins.get("model_provider") == "-c":
         words += ["-c", f"model_provider={config.provider.id}"]
     return words
+
+
+def way_back(thread_id: str, config: Config, parsed: Parsed) -> str:
+    """The command that goes on with a thread of `exec` as this command line asked, but never with the run of the
+    machine."""
+    words = kept_options(parsed, config, parsed.value("model"))
+    mode = config.sandbox.mode
+    if config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
+        words += ["-s", mode]
+    return shell_join(["spindle", "exec", "resume", *words, thread_id])
 
 
 def working_folder(given: str | None) -> str:

@@ -44,7 +44,7 @@ def _thread(store: ThreadStore, word: str) -> ThreadRef:
     try:
         return store.choose(word)
     except ThreadNotFound as error:
-        raise ThreadNotFound(f"no thread has the id or the name {word!r}, and it is no file either") from error
+        raise ThreadNotFound(f"no thread has the id or the name {word!r}, and there is no such file either") from error
 
 
 def _sentences(found: Replayed) -> str:
@@ -55,5 +55,5 @@ def _sentences(found: Replayed) -> str:
     said += f"\nrequest {number} is the first that differs, at {path or 'its beginning'}"
     others = [version for version in found.versions if version != __version__]
     if others:
-        said += f"\nit was recorded by Spindle {visible(', '.join(others))}, and built anew by {__version__}"
+        said += f"\nit was recorded by Spindle {visible(', '.join(others))}, and rebuilt by {__version__}"
     return said

@@ -16,8 +16,8 @@ LOGIN = Command(
     run="login:run",
     usage=("", "--device-auth", "--with-api-key", "status"),
     about="""Signs in with ChatGPT in a browser on this computer, which comes back to port 1455 or 1457. With
---device-auth you type a code into a page instead, on any device. Either way `auth.json` in the home holds the login
-afterwards, which Codex shares.""",
+--device-auth you type a code into a page instead, on any device. Either way the login is stored in `auth.json` of the
+Codex home, which Codex uses too.""",
     options=(
         Option(("--device-auth",), FLAG, "sign in with a code that you type into a page, on any device"),
         Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),
@@ -31,7 +31,7 @@ afterwards, which Codex shares.""",
     commands=(
         Command(
             name="status",
-            summary="say whether somebody is logged in, and how",
+            summary="say whether you are logged in, and how",
             run="login:run",
             common=CONFIG,
             exit_codes=(("0", "logged in"), ("1", "not logged in")),
@@ -50,18 +50,18 @@ MODELS = Command(
     summary="which models there are: windows, efforts, prices",
     run="models_command:run",
     about="""Lists the models that Spindle knows, those that you have described under `[spindle.models]`, and those that
-the model server lists, if that is not OpenAI's. `unknown` stands where nobody says.""",
+the model server lists, if that is not OpenAI's. `unknown` means that nobody says.""",
     options=(
         Option(("--json",), FLAG, "print one JSON object"),
         Option(("--provider",), VALUE, "only the models of this provider; its server is asked", "ID"),
-        Option(("--forget",), FLAG, "forget what was learned about what servers can do"),
+        Option(("--forget",), FLAG, "forget what Spindle has learned about what servers can do"),
     ),
     common=CONFIG,
     examples=(("spindle models --provider ollama", ""),),
 )
 DOCTOR = Command(
     name="doctor",
-    summary="try what Spindle needs on this system, above all the sandbox",
+    summary="check what Spindle needs on this system, above all the sandbox",
     run="doctor:run",
     about="Changes nothing and shows no key.",
     options=(Option(("--json",), FLAG, "print one JSON object"),),
@@ -119,7 +119,7 @@ MCP = Command(
             ),
         ),
         Command(
-            name="remove", summary="take a server out of config.toml", run=_RUN_MCP, words=_SERVER_WORD, aliases=("rm",)
+            name="remove", summary="remove a server from config.toml", run=_RUN_MCP, words=_SERVER_WORD, aliases=("rm",)
         ),
         Command(
             name="trust",
@@ -145,8 +145,8 @@ LOCAL = Command(
     name="local",
     summary="models that Spindle runs itself: add, list, remove",
     default="list",
-    about="""A model is a GGUF file that llama.cpp runs on this computer, in a process of its own; nothing leaves the
-computer. It needs the extra `local`: pip install 'spindle-agent[local]'. Use a model that was added with
+    about="""A model is a GGUF file that llama.cpp runs on this computer, in a separate process; nothing leaves the
+computer. It needs the extra `local`: pip install 'spindle-agent[local]'. To use a model that you have added, pass
 `-c model_provider=local -m NAME`.
 
 Small models list, read and quote files and write small new ones. They do not fix bugs reliably.""",
@@ -155,16 +155,16 @@ Small models list, read and quote files and write small new ones. They do not fi
             name="add",
             summary="copy or download a GGUF file",
             run=_RUN_LOCAL,
-            words=(("SOURCE", "a file of this computer, or an http or https address"),),
+            words=(("SOURCE", "a file on this computer, or an http or https address"),),
             options=(
-                Option(("--sha256",), VALUE, "the checksum that the file must have; else it is not added", "SUM"),
-                Option(("--name",), VALUE, "what to call it; without it, as the file is called", "NAME"),
+                Option(("--sha256",), VALUE, "the checksum that the file must have; any other file is refused", "SUM"),
+                Option(("--name",), VALUE, "what to call the model; without it, the name of the file", "NAME"),
             ),
             examples=(("spindle local add ~/Downloads/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", ""),),
         ),
         Command(
             name="list",
-            summary="list the models that were added",
+            summary="list the models that you have added",
             run=_RUN_LOCAL,
             options=(JSON_LINES,),
         ),
@@ -185,7 +185,7 @@ GRANTS = Command(
         Command(name="list", summary="list what is allowed", run="grants:run", options=(JSON_LINES,)),
         Command(
             name="revoke",
-            summary="ask again from the next session on",
+            summary="take a grant back, so that you are asked again from the next session on",
             run="grants:run",
             words=(("ID...", "ids from `spindle grants`"),),
         ),
@@ -194,7 +194,7 @@ GRANTS = Command(
 _HOOK_WORDS = (("[KEY...]", "keys from `spindle hooks`; without one: all hooks of the project"),)
 HOOKS = Command(
     name="hooks",
-    summary="commands that run at named moments: which there are, which may run",
+    summary="commands that run at named moments: list them, decide which may run",
     default="list",
     commands=(
         Command(
@@ -235,8 +235,8 @@ COMPLETION = Command(
 # ---- servers ---------------------------------------------------------------------------------------
 
 _OUT = (
-    Option(("--out", "-o"), VALUE, "the folder to write to (needed)", "DIR"),
-    Option(("--experimental",), FLAG, "taken as by Codex; what is experimental is always written"),
+    Option(("--out", "-o"), VALUE, "the folder to write to (required)", "DIR"),
+    Option(("--experimental",), FLAG, "accepted for Codex; experimental parts are always written"),
 )
 APP_SERVER = Command(
     name="app-server",
@@ -246,8 +246,10 @@ APP_SERVER = Command(
         Option(
             ("--listen",), VALUE, "where clients connect: stdio:// (the default), unix://PATH or ws://HOST:PORT", "URL"
         ),
-        Option(("--token-file",), VALUE, "with ws://: holds what clients must know; made if it is not there", "FILE"),
-        Option(("--allow-remote",), FLAG, "with ws://: listen also where other machines can connect"),
+        Option(
+            ("--token-file",), VALUE, "with ws://: holds the token that clients need; created if it is missing", "FILE"
+        ),
+        Option(("--allow-remote",), FLAG, "with ws://: also accept addresses that other machines can reach"),
     ),
     common=SERVER,
     exit_codes=(
@@ -275,12 +277,14 @@ PROTO = Command(
     name="proto",
     summary="speak protocol v1: operations in, events out; over stdio or sockets",
     run="proto.command:run",
-    about="""Without --listen it serves whoever started it, over stdin and stdout. With it, every connection has an
-engine of its own, which ends with the connection.""",
+    about="""Without --listen it serves the program that started it, over stdin and stdout. With --listen, every
+connection has its own engine, which ends with the connection.""",
     options=(
         Option(("--listen",), VALUE, "listen for clients: tcp://HOST:PORT (0 is a free port) or unix://PATH", "URL"),
-        Option(("--token-file",), VALUE, "with tcp://: holds what clients must know; made if it is not there", "FILE"),
-        Option(("--allow-remote",), FLAG, "with tcp://: listen also where other machines can connect"),
+        Option(
+            ("--token-file",), VALUE, "with tcp://: holds the token that clients need; created if it is missing", "FILE"
+        ),
+        Option(("--allow-remote",), FLAG, "with tcp://: also accept addresses that other machines can reach"),
         Option(("--max-connections",), VALUE, "how many clients at a time (default 64)", "N"),
         Option(("--wait-configure",), FLAG, "open no session before configure_session"),
         Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
@@ -300,8 +304,8 @@ MCP_SERVER = Command(
     name="mcp-server",
     summary="serve other agents over MCP: tools that run a turn",
     run="mcp_server.command:run",
-    about="""The tools are `codex`, which starts a thread, and `codex-reply`, which goes on with one. A person is asked
-through the client, if that can ask.""",
+    about="""The tools are `codex`, which starts a thread, and `codex-reply`, which goes on with one. Spindle asks you
+for approvals through the client, if the client can ask.""",
     options=(Option(("--no-events",), FLAG, "send no codex/event notifications, only results and progress"),),
     common=SERVER,
     exit_codes=(("0", "the client closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
@@ -310,7 +314,8 @@ ACP = Command(
     name="acp",
     summary="serve an editor over the Agent Client Protocol: Zed, JetBrains, Neovim, …",
     run="acp.command:run",
-    about="""Editors start it themselves; docs/clients.md shows how to tell them. It speaks over stdin and stdout.""",
+    about="""Editors start it themselves; docs/clients.md shows how to set them up. The server speaks over stdin and
+stdout.""",
     options=(Option(("--no-fs",), FLAG, "read and write files on disk, never through the editor"),),
     common=SERVER,
     exit_codes=(("0", "the editor closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
@@ -319,15 +324,15 @@ ACP = Command(
 # ---- trying things out -----------------------------------------------------------------------------
 
 _RUN_SANDBOX = "sandbox:run"
-_SANDBOXED = (("COMMAND...", "the program and its arguments; its options are its own"),)
+_SANDBOXED = (("COMMAND...", "the program and its arguments; options after the program belong to it"),)
 SANDBOX = Command(
     name="sandbox",
     summary="run a command as the agent would",
     run=_RUN_SANDBOX,
     words=_SANDBOXED,
     usage=("[linux|macos] [OPTIONS] [--] COMMAND...",),
-    about="""What it may reach comes from your configuration. Older releases of Codex want the system named first
-(`linux` or `macos`); here it may be left out.""",
+    about="""Your configuration says what the command can reach. Older releases of Codex want the system named first
+(`linux` or `macos`); here you may leave it out.""",
     options=(
         Option(
             ("--mode",),
@@ -343,7 +348,7 @@ SANDBOX = Command(
     verbatim_from=0,
     exit_codes=(
         ("1", "nothing was run: the sandbox cannot be set up, or the mode is not allowed"),
-        ("126, 127", "the program cannot be started, or is not there"),
+        ("126, 127", "the program cannot be started, or does not exist"),
         ("other", "the command's own; 128 + N when signal N ended it"),
     ),
     examples=(("spindle sandbox --mode workspace-write make test", ""),),
@@ -376,7 +381,7 @@ EXECPOLICY = Command(
                 Option(
                     ("-r", "--rules"),
                     LIST,
-                    "a rule file to look into, instead of the ones a session would read",
+                    "a rule file to use, instead of those that a session would read",
                     "FILE",
                 ),
                 Option(("--pretty",), FLAG, "indent the JSON"),
@@ -398,7 +403,7 @@ APPLY_PATCH = Command(
     run="apply_patch:run",
     words=(("[PATCH]", "the patch as one argument; without it, it is read from stdin"),),
     verbatim_from=0,
-    about="Files are changed one after the other: after a failure, those before it have been changed.",
+    about="Changes files one after the other: after a failure, the files before it are already changed.",
     exit_codes=(("0", "applied"), ("1", "the patch cannot be read or does not fit"), ("2", "bad arguments")),
     examples=(("spindle apply-patch < change.patch", ""),),
 )

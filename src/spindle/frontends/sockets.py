@@ -69,7 +69,7 @@ def address_of(url: str, *, may_be_remote: bool, schemes: tuple[str, ...]) -> Ad
     except ValueError:
         host = port = None
     if host is None or port is None or parts.path.strip("/") or parts.query or parts.username:
-        raise SpindleError(f"--listen {url}: this is no address; use {scheme}://HOST:PORT")
+        raise SpindleError(f"--listen {url}: this is not an address; use {scheme}://HOST:PORT")
     address = TcpAddress(host, port)
     if not address.is_loopback and not may_be_remote:
         raise UsageError(f"--listen {url}: other machines could connect; use 127.0.0.1, or add --allow-remote")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import stat
 import sys
 import threading
 from collections import deque
@@ -108,6 +111,20 @@ def write_all(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def write_without_waiting(data: bytes) -> bool:
+    """Write to stdout if that cannot take time: a little, to a pipe that has room. False: nothing was written."""
+    stdout = sys.stdout.fileno()
+    # A pipe that is ready takes this much without waiting, and in one piece.
+    if len(data) > select.PIPE_BUF or not stat.S_ISFIFO(os.fstat(stdout).st_mode):
+        return False
+    writable = select.poll()
+    writable.register(stdout, select.POLLOUT)
+    if writable.poll(0) != [(stdout, select.POLLOUT)]:
+        return False
+    write_all(data)
+    return True
+
+
 class Complaints:
     """What is wrong with what the other side sends, on stderr. A reader of stderr who does not read costs nothing."""
 
@@ -116,8 +133,6 @@ class Complaints:
         self._unsaid = 0
 
     def say(self, text: str) -> None:
-        import select  # only when something is wrong
-
         # A pipe that is ready takes at least 4096 bytes without waiting.
         writable = select.poll()
         writable.register(2, select.POLLOUT)

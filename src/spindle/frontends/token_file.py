@@ -33,11 +33,11 @@ def _stored_token(path: str) -> str:
         with open(fd, encoding="utf-8") as file:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
-                raise SpindleError(f"the token file {path} is no ordinary file; name another") from None
+                raise SpindleError(f"the token file {path} is not an ordinary file; name another") from None
             if not is_own(status.st_uid):
                 raise SpindleError(
-                    f"the token file {path} belongs to another user ({status.st_uid}), who knows what is in it; "
-                    "name a file of your own"
+                    f"the token file {path} belongs to another user ({status.st_uid}), who knows its content; "
+                    "name your own file"
                 ) from None
             if status.st_mode & 0o077:
                 raise SpindleError(

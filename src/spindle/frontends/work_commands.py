@@ -9,12 +9,12 @@ _THREAD = "the thread: its id, the beginning of its id, or its name"
 _NEXT_PROMPT = "what to do next; `-`: read it from stdin"
 _LAST = Option(("--last",), FLAG, "the newest thread of this folder")
 _ALL = Option(("--all",), FLAG, "with --last: the newest of any folder")
-_AT = Option(("--at",), VALUE, "branch after this response, or after so many turns", "RESPONSE_ID|TURNS")
+_AT = Option(("--at",), VALUE, "branch after this response, or after this many turns", "RESPONSE_ID|TURNS")
 
 _BUDGET = (
-    Option(("--max-requests",), VALUE, "stop the turn after so many requests to the model", "COUNT"),
-    Option(("--max-tokens",), VALUE, "stop the turn when it has used so many tokens", "COUNT"),
-    Option(("--max-cost",), VALUE, "stop the turn when it has cost so many US dollars", "DOLLARS"),
+    Option(("--max-requests",), VALUE, "stop the turn after this many requests to the model", "COUNT"),
+    Option(("--max-tokens",), VALUE, "stop the turn when it has used this many tokens", "COUNT"),
+    Option(("--max-cost",), VALUE, "stop the turn when it has cost this many US dollars", "DOLLARS"),
 )
 
 # ---- work ------------------------------------------------------------------------------------------
@@ -26,8 +26,8 @@ _EXEC_EXIT_CODES = (
     ("130", "a second Ctrl-C: ended without waiting"),
 )
 _GOAL_EXIT_CODES = (
-    ("0", "the turn completed; of a thread with an active goal: the goal is complete"),
-    ("1", "it failed, was interrupted by Ctrl-C, or could not be set up, or its goal is not complete; stderr says why"),
+    ("0", "the turn completed; in a thread with an active goal: the goal is complete"),
+    ("1", "it failed, was interrupted by Ctrl-C or could not be set up, or the goal is not complete; stderr says why"),
     *_EXEC_EXIT_CODES[2:],
 )
 _RUN_EXEC = "exec.command:run"
@@ -41,7 +41,7 @@ _REVIEW_OPTIONS = (
     Option(("--fail-on",), VALUE, "exit with 3 if a finding has this priority or a worse one", "PRIORITY", _PRIORITIES),
     Option(("--sarif",), VALUE, "also write the findings to this file, as SARIF 2.1.0", "FILE"),
 )
-_GOAL = Option(("--goal",), VALUE, "work until this is reached, over as many turns as it takes", "TEXT")
+_GOAL = Option(("--goal",), VALUE, "work until this goal is reached, over as many turns as it takes", "TEXT")
 _RUN_OPTIONS = (
     Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
     Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
@@ -50,14 +50,14 @@ _RUN_OPTIONS = (
     Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
     Option(("--ephemeral",), FLAG, "record nothing"),
     *_BUDGET,
-    Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
+    Option(("--ignore-user-config",), FLAG, "do not read config.toml of the Codex home"),
     Option(("--ignore-rules",), FLAG, "do not read .rules files"),
     Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
     Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
 )
 EXEC_REVIEW = Command(
     name="review",
-    summary="have changes reviewed; nothing is changed",
+    summary="have changes reviewed, without changing anything",
     run="exec.review:run",
     words=(("[PROMPT]", "what to review, in your own words; `-`: read it from stdin"),),
     usage=(
@@ -66,7 +66,7 @@ EXEC_REVIEW = Command(
         "[OPTIONS] --commit SHA [--title TITLE]",
         "[OPTIONS] PROMPT",
     ),
-    about="""A reviewer of its own looks at the changes: it can read everything, change nothing, and ask nobody,
+    about="""A separate reviewer looks at the changes: it can read everything, change nothing, and ask nobody,
 whatever the other options say. It reports findings with priorities from P0 (must be fixed first) to P3 (worth knowing).
 The report goes to stdout; --json adds it as an object. `spindle exec resume --last "Fix the first one."` goes on from
 there. The configuration key `review_model` chooses another model for reviews.""",
@@ -92,8 +92,8 @@ EXEC = Command(
     summary="run one prompt without a screen and exit",
     run=_RUN_EXEC,
     words=(("[PROMPT]", "what to do; without one, or with `-`, it is read from stdin"),),
-    about="""Nobody is asked: what the sandbox does not allow is refused, and the model is told so. Progress goes to
-stderr and the final message to stdout. A prompt and piped input are joined: the piped text follows the prompt. With
+    about="""You are never asked: Spindle refuses what the sandbox does not allow, and tells the model so. Progress goes
+to stderr and the final message to stdout. If you give a prompt and pipe input, the piped text follows the prompt. With
 --goal, or in a thread with an active goal, turn follows turn until the goal is complete, blocked, or out of budget.""",
     options=(_GOAL, *_RUN_OPTIONS),
     common=PROMPT,
@@ -103,7 +103,7 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
         ('spindle exec -s workspace-write "Fix test_parser."', "let it edit the files of this folder"),
         ('git diff | spindle exec "Review this change."', "with piped input"),
         ('spindle exec -i screen.png "What is wrong here?"', "with a picture"),
-        ('spindle exec -s workspace-write --goal "All tests pass."', "turn after turn, until it is so"),
+        ('spindle exec -s workspace-write --goal "All tests pass."', "turn after turn, until they do"),
     ),
     commands=(
         Command(
@@ -112,8 +112,8 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
             run=_RUN_EXEC,
             words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
             usage=("[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
-            about="""Without a prompt it is read from stdin; a thread with an active goal needs none. With --last and no
-thread to go on with, a new one begins.""",
+            about="""Without the argument, the prompt is read from stdin; a thread with an active goal needs no prompt.
+If there is no thread to go on with, --last begins a new one.""",
             options=(_LAST, _ALL),
             extends=True,
             common=PROMPT,
@@ -126,7 +126,7 @@ thread to go on with, a new one begins.""",
             run=_RUN_EXEC,
             words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
             usage=("[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
-            about="The old thread stays as it is. Without a prompt it is read from stdin.",
+            about="The old thread stays as it is. Without the argument, the prompt is read from stdin.",
             options=(_LAST, _ALL, _AT),
             extends=True,
             common=PROMPT,
@@ -155,7 +155,7 @@ INTERFACE_OPTIONS = (
 )
 INTERFACE = (*PROMPT, "ask_for_approval", "no_alt_screen")
 INTERFACE_EXIT_CODES = (
-    ("0", "you left it"),
+    ("0", "you quit"),
     ("1", "it could not begin: no terminal, no such thread, a bad configuration; stderr says why"),
     ("129, 130, 143", "ended by SIGHUP, SIGINT or SIGTERM; the thread can be resumed"),
 )
@@ -167,7 +167,7 @@ RESUME = Command(
     run=_RUN_INTERFACE,
     words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", "what to do next; sent at once")),
     usage=("[OPTIONS]", "[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
-    about="""Without a thread you choose one from a list that you can search. What was said before is printed first.
+    about="""Without a thread you choose one from a list that you can search. The earlier conversation is printed first.
 Without a terminal, use `spindle exec resume`.""",
     options=(
         _LAST,
@@ -194,10 +194,10 @@ terminal, use `spindle exec fork`.""",
 )
 DEMO = Command(
     name="demo",
-    summary="see it work, without an account: a practice model mends a failing test",
+    summary="see Spindle work, without an account: a practice model fixes a failing test",
     run="demo_command:run",
-    about="""No model is asked: the answers come from a script. All else is real: the loop, the tools, the sandbox, the
-patch. It works in a scratch folder and touches none of your files. With --tui you try the interface yourself.""",
+    about="""The answers come from a script, not from a model. All else is real: the loop, the tools, the sandbox, the
+patch. The demo works in a scratch folder and touches none of your files. With --tui you try the interface yourself.""",
     options=(
         Option(("--tui",), FLAG, "in the terminal interface, with approvals, plans and questions"),
         Option(("--plain",), FLAG, "with --tui: line by line, for screen readers and simple terminals"),
@@ -222,14 +222,14 @@ THREADS = Command(
     summary="recorded threads: list, search, export and repair them",
     default="list",
     examples=(
-        ("spindle threads --all --find parser", "list the threads of every folder that speak of it"),
-        ("spindle threads search parser", "show where they do"),
+        ("spindle threads --all --find parser", "list the threads of every folder that mention it"),
+        ("spindle threads search parser", "show where they mention it"),
         ("spindle threads export 019a8c2e -o parser.md", "the whole conversation, to read"),
     ),
     commands=(
         Command(
             name="list",
-            summary="list recorded threads, the one used last first",
+            summary="list recorded threads, the most recently used first",
             run=_RUN_THREADS,
             options=_LIST_OPTIONS,
             common=FOLDER,
@@ -238,9 +238,9 @@ THREADS = Command(
             name="search",
             summary="find where something was said, in threads of every folder",
             run="search:run",
-            words=(("WORDS...", "what to look for; a turn must have all of it; upper and lower case are alike"),),
+            words=(("WORDS...", "what to look for; a turn must have all the words; upper and lower case are alike"),),
             about="""Looks through prompts, answers, commands, what they printed, patches, and the names of threads.
-Words in quotes are looked for as they stand. Prints the thread, the turn, and the words around the place.""",
+Words in quotes must appear exactly so. Prints the thread, the turn, and the words around the place.""",
             options=(Option(("--limit",), VALUE, "how many (default 100)", "N"), JSON_LINES),
             examples=(("spindle threads search parser", ""), ('spindle threads search "No such file" config', "")),
         ),
@@ -250,8 +250,8 @@ Words in quotes are looked for as they stand. Prints the thread, the turn, and t
             run="export:run",
             words=(("THREAD", _THREAD),),
             about="""Markdown is for reading, HTML is one file that loads nothing, JSON has the thread and its turns in
-the form that the app-server gives them. Turns that were taken back are left out. Secrets that were masked when the
-thread was recorded stay masked.""",
+the form of the app-server. Turns that you have undone are left out. Secrets that were masked when the thread was
+recorded stay masked.""",
             options=(
                 Option(("--format",), VALUE, "markdown when left out", "FORMAT", ("markdown", "html", "json")),
                 Option(("-o", "--output"), VALUE, "write to this file, not to standard output", "FILE"),
@@ -260,21 +260,21 @@ thread was recorded stay masked.""",
         ),
         Command(
             name="repair",
-            summary="mend the files of threads",
+            summary="repair the files of threads",
             run="repair:run",
             words=(("[THREAD]", f"{_THREAD}; left out with --all"),),
             usage=("[OPTIONS] THREAD", "[OPTIONS] --all"),
-            about="""Takes out lines that were cut off, do not belong to the thread or stand there twice, and NUL bytes;
-adds a first line or an output of a call that is missing. The file as it was stays beside it, with `.bak` behind its
-name. A sound file is not touched. A thread that is open elsewhere is refused.""",
+            about="""Removes lines that were cut off, do not belong to the thread or are there twice, and NUL bytes;
+adds a missing first line or a missing output of a call. The original is kept beside the file, with `.bak` after its
+name. An intact file is not touched. A thread that is open elsewhere is refused.""",
             options=(
                 Option(("--all",), FLAG, "every thread, archived ones too"),
                 Option(("--dry-run",), FLAG, "only say what would be done"),
                 JSON_LINES,
             ),
             exit_codes=(
-                ("0", "all are sound now; with --dry-run: all are sound"),
-                ("1", "something cannot be saved; with --dry-run: or would be repaired"),
+                ("0", "all are intact now; with --dry-run: all are intact"),
+                ("1", "something cannot be repaired; with --dry-run also: something would be repaired"),
             ),
         ),
     ),
@@ -284,20 +284,19 @@ UNDO = Command(
     summary="take back what turns did to files, by patch or by command, and to the conversation",
     run="undo:run",
     words=(("[THREAD]", f"{_THREAD}; without it, the newest of this folder"),),
-    about="""Without options it takes back the last turn. A file that somebody else has changed since is a conflict:
-then nothing at all is changed, and the files are named. --redo puts back what the last undo took, until the next turn
-begins.
+    about="""Without options it takes back the last turn. A file that anybody else has changed since is a conflict:
+then undo changes nothing at all, and names the files. --redo reverses the last undo, until the next turn begins.
 
-Covered is what git does not ignore, outside of a repository everything below the folder. Files that git ignores and
-only a command has changed, `.git` itself, owners and times are not.""",
+Undo covers the files that git does not ignore, and outside a repository everything below the folder. It does not cover
+files that git ignores and only a command has changed, `.git` itself, owners and times.""",
     options=(
         Option(("--turns",), VALUE, "the last N turns", "N"),
         Option(("--to",), VALUE, "everything from this turn on", "TURN_ID"),
-        Option(("--files",), FLAG, "only files; the model is told with the next message"),
+        Option(("--files",), FLAG, "only files; your next message tells the model"),
         Option(("--conversation",), FLAG, "only the conversation; files stay as they are"),
         Option(("--keep-mine",), FLAG, "leave files that somebody else has changed, and restore the rest"),
-        Option(("--dry-run",), FLAG, "change nothing, and show what would be changed"),
-        Option(("--redo",), FLAG, "put back what the last undo took"),
+        Option(("--dry-run",), FLAG, "change nothing, only show what would change"),
+        Option(("--redo",), FLAG, "reverse the last undo"),
         Option(("--list",), FLAG, "list the turns and what each of them changed"),
         Option(("--json",), FLAG, "print one JSON object"),
     ),
@@ -305,8 +304,8 @@ only a command has changed, `.git` itself, owners and times are not.""",
     exit_codes=(("0", "done"), ("1", "nothing was changed: a conflict, nothing to undo, or the thread is in use")),
     examples=(
         ("spindle undo", "the last turn of the newest thread of this folder"),
-        ("spindle undo --turns 2 --dry-run", "show what the last two turns would leave behind"),
-        ("spindle undo --redo", "take the undo back"),
+        ("spindle undo --turns 2 --dry-run", "show what undoing the last two turns would change"),
+        ("spindle undo --redo", "reverse the undo"),
     ),
 )
 CONTEXT_OPTIONS = (
@@ -335,16 +334,16 @@ CONTEXT = Command(
 )
 REPLAY = Command(
     name="replay",
-    summary="build every request of a thread anew and compare: what changed between versions?",
+    summary="build every request of a thread again and compare: what changed between versions?",
     run="replay:run",
     words=(("THREAD", f"{_THREAD}, or its file"),),
-    about="""Nothing is run and nothing is sent. A request that differs is named by its number and by the place in it
-where the difference begins.""",
+    about="""Runs nothing and sends nothing. For the first request that differs, it says the number and the place where
+the difference begins.""",
     options=(Option(("--json",), FLAG, "print one JSON object"),),
     exit_codes=(
         ("0", "every request is the same, byte for byte"),
         ("1", "one or more differ"),
-        ("2", "it cannot be told: no such thread, or nothing of its requests is recorded"),
+        ("2", "it cannot tell: no such thread, or its requests are not recorded"),
     ),
     examples=(("spindle replay 019a8c2e", "by the beginning of its id"),),
 )
@@ -362,7 +361,7 @@ DELETE = Command(
     summary="delete a thread for good",
     run=_RUN_THREADS,
     words=(("THREAD", _THREAD),),
-    about="""On a terminal you are shown the thread and asked first. Elsewhere nothing is deleted without --force.
+    about="""On a terminal it shows you the thread and asks first. Elsewhere it deletes nothing without --force.
 `spindle archive` puts a thread away without losing it.""",
     options=(Option(("-f", "--force"), FLAG, "delete without asking"),),
     exit_codes=(("0", "deleted"), ("1", "there is no such thread, you said no, or --force is missing")),

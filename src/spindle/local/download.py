@@ -80,7 +80,7 @@ async def _receive(http: HttpClient, url: Url, draft: Draft, advance: Advance) -
         if response.status == 200 or _start(response) != draft.size:
             draft.restart()
         if response.status == 206 and draft.size != _start(response):
-            raise TransportError("the server began somewhere else than it was asked to")
+            raise TransportError("the server did not continue the download at the requested place")
         total = _total(response)
         draft.make_room(total)
         await _append(response, url, draft, total, advance)

@@ -115,7 +115,7 @@ class ModelStore:
     def draft(self, name: str) -> Draft:
         """The place where a new model is put together. Raises ConfigError while somebody else does the same."""
         if not _NAME.match(name):
-            raise UsageError(f"{name!r} is no name for a model: use letters, digits, `.`, `-` and `_` (--name NAME)")
+            raise UsageError(f"{name!r} is not a name for a model: use letters, digits, `.`, `-` and `_` (--name NAME)")
         if (there := self._read(name)) is not None:
             raise ConfigError(
                 f"there is a model {name} already, from {there.source} (sha256 {there.sha256}); remove it with "
@@ -129,7 +129,7 @@ class ModelStore:
         if wanted is not None and sha256 != wanted:
             draft.discard()
             raise ConfigError(
-                f"{source} is not the file that was asked for, so it was not added: its sha256 is {sha256}, and "
+                f"{source} is not the requested file, so it was not added: its sha256 is {sha256}, and "
                 f"--sha256 says {wanted}"
             )
         try:

@@ -116,8 +116,8 @@ class _Replay:
                 self._take_request(record, history)
         if not self._requests:
             raise ThreadError(
-                f"{self._data.path} tells of no request of this thread: another program wrote it, or a version of "
-                "Spindle that did not record them yet, or nothing was asked"
+                f"{self._data.path} records no request of this thread: another program or an older version of Spindle "
+                "wrote it, or no request was sent"
             )
         return Replayed(
             requests=self._requests,

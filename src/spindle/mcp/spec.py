@@ -45,7 +45,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     startup_timeout_s: float = 10.0
     """How many seconds it may take to be ready."""
     tool_timeout_s: float = 60.0
-    """Seconds that one call may take."""
+    """How many seconds one call may take."""
     enabled_tools: tuple[str, ...] | None = None
     """Only these tools are offered; None = all."""
     disabled_tools: tuple[str, ...] = ()
@@ -53,9 +53,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     """What `spindle mcp login` asks for."""
     default_tools_approval_mode: str | None = None
-    """When a person is asked before one of its tools is used: `auto` = unless it only reads, `prompt`, `approve`."""
+    """When you are asked before the model uses one of its tools: `auto` = unless the tool only reads, `prompt` =
+    always, `approve` = never."""
     tool_approval_modes: dict[str, str] = {}
-    """The same for single tools, by their names: `[mcp_servers.NAME.tools.TOOL] approval_mode`."""
+    """The same for individual tools, by their names: `[mcp_servers.NAME.tools.TOOL] approval_mode`."""
     supports_parallel_tool_calls: bool = False
     """Whether several of its tools may run at the same time."""
     project_file: str | None = None

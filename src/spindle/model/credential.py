@@ -38,10 +38,10 @@ def masked(key: str) -> str:
 def checked_key(key: str, place: str) -> str:
     """The key, if it can be sent. A key with line breaks or quotation marks was copied wrongly; say so at once."""
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`":
-        raise ModelError(f"{capitalised(place)} stands in quotation marks: remove them.", "unauthorized")
+        raise ModelError(f"{capitalised(place)} is in quotation marks: remove them.", "unauthorized")
     if not key.isprintable():
         raise ModelError(
-            f"{capitalised(place)} holds a line break or another control character: set it anew.", "unauthorized"
+            f"{capitalised(place)} contains a line break or another control character: set it again.", "unauthorized"
         )
     return key
 

@@ -60,7 +60,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     stream_idle_timeout_ms: int = 300_000
     requires_openai_auth: bool = False
     supports_websockets: bool = False
-    """Its Responses API can be reached by a WebSocket too."""
+    """Whether its Responses API accepts a WebSocket too."""
     image_tool_output: str = "array"
     """"array" puts a tool's image into its output, "message" into a user message after it."""
     runs_inside: bool = False

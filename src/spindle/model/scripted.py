@@ -257,7 +257,7 @@ def _resolved(step: AnyStep, request: Asked) -> Iterator[Step]:
     elif callable(step):
         yield from _resolved(step(request), request)
     else:
-        raise TypeError(f"{step!r} is no step of a script; says(…), calls(…) and the like make them")
+        raise TypeError(f"{step!r} is not a step of a script; says(…), calls(…) and the like make them")
 
 
 def _copy(error: ModelError | StreamDropped) -> ModelError | StreamDropped:

@@ -51,7 +51,7 @@ def find(cwd: str, env: Mapping[str, str] | None = None) -> Repository | None:
         same_for_all(path)
         folder = pointer(path) or path
         if not is_repository(folder, env):
-            raise OddRepository(f"GIT_DIR names {given}, which is no repository")
+            raise OddRepository(f"GIT_DIR names {given}, which is not a repository")
         folder = os.path.realpath(folder)
         tree = _seen_from(cwd, env["GIT_WORK_TREE"]) if env.get("GIT_WORK_TREE") else cwd
         return Repository(git_dir=folder, common_dir=common_dir(folder, env), tree=tree, entry=path)
@@ -77,7 +77,7 @@ def repository_at(folder: str, env: Mapping[str, str] | None = None) -> Reposito
         git_dir = entry if pointed is None else os.path.realpath(pointed)
         return Repository(git_dir=git_dir, common_dir=common_dir(git_dir, env), tree=folder, entry=entry)
     if pointed is not None:
-        raise OddRepository(f"{entry} points at {pointed}, which is no repository")
+        raise OddRepository(f"{entry} points at {pointed}, which is not a repository")
     if is_repository(folder, env):
         return Repository(git_dir=folder, common_dir=common_dir(folder, env), tree=None, entry=folder)
     return None
@@ -170,7 +170,7 @@ def oddity(entry: str) -> str | None:
     except OddRepository as error:
         return str(error)
     if content is None:
-        return f"{common} is no ordinary file"
+        return f"{common} is not an ordinary file"
     return f"{common} {_UNCLEAR}" if _is_unclear(content) else None
 
 

@@ -207,7 +207,7 @@ class _Reader:
                 if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
                     self.at += 2 + length
                     return chr(code)
-            raise self.error(f"`\\{following}{digits}` is no character")
+            raise self.error(f"`\\{following}{digits}` is not a character")
         # As in Starlark, a backslash before any other character is a backslash.
         self.at += 1
         return "\\"

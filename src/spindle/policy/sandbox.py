@@ -43,11 +43,12 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     protected: tuple[str, ...] = MORE_PROTECTED
     """Paths below every writable root that stay read-only, in addition to the names that always do."""
     read: Literal["all", "workspace"] = "all"
-    """What may be read: everything, or the workspace and what building in it takes (see sandbox.md)."""
+    """What commands may read: everything, or the workspace and what a build in it needs (see sandbox.md)."""
     deny_read: tuple[str, ...] = ()
-    """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
+    """Globs of files that commands may not even read. Relative ones apply below the working folder and every writable
+    root."""
     unix_sockets: tuple[str, ...] = ()
-    """Sockets of programs outside that a command may connect to all the same."""
+    """Sockets of other programs to which commands may connect all the same."""
     hidden: tuple[str, ...] = ()
     """Folders that commands see nothing of but the writable roots inside; real paths. Not a key: the program's own way
     to keep apart what it runs side by side. Unlike with `deny_read`, no other names of what is in there are looked for:

@@ -56,7 +56,7 @@ def read_approval(value: Any) -> tuple[ApprovalPolicy, Granular | None]:
             return "on-request", msgspec.convert(value["granular"], Granular)
         except (KeyError, msgspec.ValidationError) as error:
             why = str(error) if isinstance(error, msgspec.ValidationError) else "`granular` is missing"
-            raise ConfigError(f"the approval policy is no table that says what may be asked: {why}") from error
+            raise ConfigError(f"the approval policy is not a table of kinds of question: {why}") from error
     if value not in APPROVAL_POLICIES:
         raise ConfigError(f"unknown approval policy {value!r}; use one of {', '.join(APPROVAL_POLICIES)}")
     return value, None
@@ -302,7 +302,7 @@ class BudgetLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: _Number | None = None
     """US dollars, by the prices of the models."""
     max_seconds: _Number | None = None
-    """Seconds of wall time; what runs when they are over is let finish."""
+    """Seconds of wall time; what is running when they are over may finish."""
 
     def __bool__(self) -> bool:
         """Is there any limit?"""

@@ -1,4 +1,4 @@
-"""States of a thread that can be gone back to, and the line that puts one of them in the place of the present one."""
+"""States to which a thread can go back, and the line that replaces the present state with one of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The order of what a response brought: recorded when each thing became known, told in the order of its calls.
+"""The order of a response's items and results: recorded as each becomes known, read in the order of the calls.
 
-The calls of a response run at the same time, while the rest of it may still stream. What a call gave is recorded the
-moment it is known, so that it survives whatever happens next. Once all calls are answered, a line says how many items
-the response brought, if they do not stand in the order to be told. Readers of a file get the records in that order.
+The calls of a response run at the same time, while the rest of it may still stream. The result of a call is recorded
+the moment it is known, so that it survives whatever happens next. Once all calls are answered, if the recorded order
+differs from the order of the calls, a line says how many items the response had. Readers of a file get the records in
+the order of the calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Goals that were cleared in Codex. It keeps that in a database of its own and writes no line about it.
+"""Goals that were cleared in Codex, which keeps that in its own database and writes no line about it.
 
-The database is only looked at, and only for a goal whose last line is not ours. A goal that Codex wrote down and has no
-row for any more was cleared there; whatever cannot be read says nothing.
+Spindle only reads the database, and only for a goal whose last line it did not write. If Codex recorded a goal and has
+no row for it any more, the goal was cleared there; a database that cannot be read says nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A copy of a damaged rollout file beside it, made before anything is added: whoever wants to mend it has all of it."""
+"""A copy of a damaged rollout file beside it, made before anything is added, so that the original is not lost."""
 
 from __future__ import annotations
 

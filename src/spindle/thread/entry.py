@@ -1,4 +1,4 @@
-"""One line of a thread's record, one item of its list, and what stands beside it in the record: which model made it.
+"""One line of a thread's record, one item of its list, and what the record adds to it: which model made it.
 
 That is the field `spindle` of a line, which other programs ignore. A line of an item holds the `Provenance` of that
 item; a line that replaces the list holds that of each item in it that a model made.

@@ -1,6 +1,6 @@
-"""What the lines of a thread come to: the list of items, and what else they tell.
+"""The state that the lines of a thread add up to: the list of items, and everything else they say.
 
-Items are added, a compaction replaces what stood before, a rollback drops the last turns, a bookmark leads back to an
+Items are added, a compaction replaces the earlier items, a rollback drops the last turns, a bookmark leads back to an
 earlier state. `history` folds what it appends, line by line; reading a file again is the same fold.
 """
 

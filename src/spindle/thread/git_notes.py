@@ -1,4 +1,4 @@
-"""What a client says about the repository of a thread, in the place of what its record says.
+"""What a client says about the repository of a thread; it replaces what the record says.
 
 `spindle/thread_git.jsonl`, append only; the last line about a thread wins. The record itself is never edited.
 """

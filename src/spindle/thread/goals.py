@@ -2,7 +2,7 @@
 
 Each change is an event line `thread_goal_updated`, as the reference program writes it; the last one is the goal. That
 program writes no line when the model changes a goal, so the answers of the model's own tools count too. A cleared goal
-is a line of ours.
+is a line that Spindle writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The append-only record of one thread, and the list of items that results from it.
 
-Every append goes to the rollout file and is folded at once (`folding`); reading a file again is the same fold. What the
-model is shown of the items is computed in `context` and `prompt`; what people are shown, in `view`.
+Every append goes to the rollout file and is folded at once (`folding`); reading a file again is the same fold.
+`context` and `prompt` compute what the model sees of the items; `view`, what people see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where rollout files lie and what their names say: `sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl`, in local time."""
+"""Where rollout files are and what their names say: `sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl`, in local time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a list of threads is asked for, and what it gives. Light: the index itself is loaded only by whoever lists."""
+"""The query for a list of threads, and its results. Light: only code that lists loads the index itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large tool outputs put aside in a file of their own; a handle says where.
+"""Large tool outputs, each kept in its own file; a handle says where.
 
 One text a call, below $CODEX_HOME/spindle/offload/THREAD, readable by its owner only. Nothing here fails a turn: when
 the text cannot be stored, there is no handle, and the caller cuts the output as always.

@@ -1,4 +1,4 @@
-"""What the fold (`folding`) looks at in a line's payload: only those fields are decoded, whatever else it holds."""
+"""The fields of a line's payload that the fold (`folding`) reads: only those are decoded, whatever else it holds."""
 
 from __future__ import annotations
 

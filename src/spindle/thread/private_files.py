@@ -1,6 +1,6 @@
 """Files and folders that nobody but their owner may read, whatever the umask; advisory locks on them.
 
-Everything the agent records goes through here: a transcript holds whatever the person and their programs said.
+Everything the agent records goes through here, because a transcript holds whatever the user and their programs said.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def open_regular(path: str) -> BinaryIO:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is no ordinary file", path)
+        raise OSError(errno.EINVAL, "it is not an ordinary file", path)
     return open(fd, "rb")
 
 

@@ -1,6 +1,6 @@
-"""Reading rollout files: what both generations of the reference program write, without what cannot be used of it.
+"""Reading rollout files of both generations of the reference program, without the lines that cannot be used.
 
-What the lines mean is in `folding`. A thread that begins loads none of this.
+`folding` says what the lines mean. A new thread loads none of this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lines of a thread as a process holds them.
 
-Most of what a thread holds are lines that nobody looks at again. A thread that rests (`core/resting.py`) therefore has
-its older ones packed in chunks, which stay packed when it wakes: whoever goes through the lines unpacks a chunk at a
-time. So what a rest costs depends on what is new, not on how long the thread is.
+Most of what a thread holds are lines that nobody reads again. A thread that rests (`core/resting.py`) therefore has
+its older lines packed in chunks, which stay packed when it wakes: reading the lines unpacks one chunk at a
+time. So the cost of a rest depends on what is new, not on how long the thread is.
 """
 
 from __future__ import annotations

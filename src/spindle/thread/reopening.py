@@ -1,6 +1,6 @@
-"""A rollout file that is there already: going on with it, and who else may be writing it.
+"""A rollout file that exists already: continuing it, and who else may be writing to it.
 
-A thread that begins makes its file itself and loads none of this.
+A new thread makes its own file and loads none of this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Mending a rollout file: what no reader can use is taken out, what is missing is put in, and nothing else is touched.
+"""Repairing a rollout file: removes what no reader can use, adds what is missing, and touches nothing else.
 
-A file that is sound keeps its bytes. Otherwise the file as it was is kept beside it, and the new one takes its place in
-one step. What the mended file shows the model is what a reader of the damaged one would have shown it.
+An intact file keeps its bytes. Otherwise the original is kept beside it, and the new file replaces it in one step.
+The repaired file shows the model what a reader of the damaged one would have shown it.
 """
 
 from __future__ import annotations

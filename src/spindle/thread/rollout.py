@@ -1,7 +1,7 @@
 """Rollout files: one thread, one JSON object per line, append only.
 
 Here is the form of a line, and the writer that owns a file while its thread is live. `reading` has the other direction,
-`reopening` what has to be known of a file before it is written again. What the lines mean is in `folding`.
+`reopening` checks a file before it is written again, and `folding` says what the lines mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A seal on the settings of a thread's turns: it tells records that this home wrote from all other files.
+"""A seal on the settings of a thread's turns, by which Spindle recognises records that this home wrote.
 
 A thread file can come from anywhere: another program, another machine, an archive somebody sent. What it says about
-rights (approval policy, sandbox, folder) and about the model's base text and tools counts only where the seal holds;
+rights (approval policy, sandbox, folder) and about the model's base text and tools counts only if the seal is valid;
 see `api/taking_over`. The key never leaves the home.
 """
 

@@ -1,7 +1,7 @@
 """Rebuilding a compacted history from a record that holds only the summary.
 
-Old rollout files say what the summary was, not what replaced the history. The rule: the context messages the model
-was last shown, the person's messages (newest first within a budget), the summary.
+Old rollout files have the summary, but not the list that replaced the history. The rule for that list: the context
+messages the model last saw, the user's messages (newest first within a budget), the summary.
 """
 
 from __future__ import annotations

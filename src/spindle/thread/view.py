@@ -1,8 +1,8 @@
 """Records → what people see: the messages replayed on resume, previews, and a transcript by turns.
 
-Both generations of rollout files end up in the same form, protocol v1: legacy events are passed on, the items that the
+Both generations of rollout files become the same form, protocol v1: legacy events are passed on, the items that the
 current generation records instead are translated, and a file that holds only model items is read from those. Turns
-that were rolled back are not shown; what a compaction replaced is, since it did happen.
+that were rolled back are not shown; turns that a compaction replaced are, since they did happen.
 """
 
 from __future__ import annotations

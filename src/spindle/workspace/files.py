@@ -85,7 +85,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
         _require_regular(status, path)
         place = place_of(fd)
         if place is None or _is_of_kernel(place, status):
-            raise LeftOut(errno.EACCES, "it is a link that leads to no ordinary file", path)
+            raise LeftOut(errno.EACCES, "it is a link that leads to something that is not an ordinary file", path)
         if self.root is not None and not is_below(place, self.root):
             raise LeftOut(errno.EACCES, "it is a link that leads out of the project", path)
         if any(self._is_in_home(place, status, home) for home in self.homes):

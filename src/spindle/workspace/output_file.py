@@ -157,7 +157,7 @@ class OutputFile:
             # Opened as it will be, but not emptied: what it holds is good until there is something better.
             os.close(os.open(self._name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder))
         elif self._is_in_reach(self._name):
-            raise OSError(errno.EINVAL, "it is no ordinary file, and the agent could have made it", self.path)
+            raise OSError(errno.EINVAL, "it is not an ordinary file, and the agent could have made it", self.path)
         elif not os.access(self._name, os.W_OK, dir_fd=self._folder):
             raise PermissionError(errno.EACCES, "no permission", self.path)
 
@@ -202,7 +202,7 @@ class OutputFile:
         is_file = stat.S_ISREG(status.st_mode)
         if self._is_in_reach(self._name) and not (is_file and status.st_nlink == 1):
             os.close(fd)
-            raise OSError(errno.EINVAL, "the agent could have made it, and it is no file that has only this name")
+            raise OSError(errno.EINVAL, "the agent could have made it, and it is not a file with only this name")
         os.set_blocking(fd, True)
         if is_file:
             os.truncate(fd, 0)

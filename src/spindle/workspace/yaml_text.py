@@ -48,7 +48,7 @@ def parse_yaml(text: str, first_line: int = 1) -> Any:
         where = f"line {first_line + mark.line}: " if mark is not None else ""
         raise YamlError(where + _CLEARER.get(problem, problem)) from None
     except (yaml.YAMLError, UnicodeError):
-        raise YamlError("it has control characters or bytes that are no text") from None
+        raise YamlError("it has control characters or bytes that are not text") from None
 
 
 class _Builder:

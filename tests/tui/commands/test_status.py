@@ -72,7 +72,7 @@ async def test_names_of_others_cannot_drive_the_terminal(desk: FakeDesk) -> None
 
 async def test_cost_sums_the_thread_up(desk: FakeDesk) -> None:
     await running.run(desk, "/cost")
-    assert desk.failed == ["nothing was asked in this thread yet, so it has cost nothing"]
+    assert desk.failed == ["this thread has sent no request yet, so it has cost nothing"]
     await desk.turn("hello", says("hi", usage=USAGE))
     await running.run(desk, "/usage")
     assert field(desk, "work").startswith("1 turn · 1 request")

@@ -34,7 +34,7 @@ async def test_a_new_thread_keeps_what_was_chosen_and_forgets_what_was_said(desk
     await running.run(desk, "/clear")
     assert desk.cleared == 1
     await running.run(desk, "/new please")
-    assert desk.failed == ["/new takes nothing, or `worktree` for a git worktree of its own"]
+    assert desk.failed == ["/new takes no argument, or `worktree` for a separate git worktree"]
 
 
 async def test_a_fork_goes_on_with_a_copy(desk: FakeDesk) -> None:

@@ -103,7 +103,7 @@ async def test_the_thread_is_exported_and_a_file_is_not_overwritten_unasked(desk
     assert "is a link, which the agent could have made" in desk.failed[-1] and list(outside.iterdir()) == []
     Path(desk.config.cwd, "link.md").symlink_to("/etc/passwd")
     await running.run(desk, "/export link.md")
-    assert desk.failed[-1].endswith("is there already and is no ordinary file; choose another name")
+    assert desk.failed[-1].endswith("already exists and is not an ordinary file; choose another name")
 
 
 async def test_recap_tells_what_was_asked_and_done(open_desk: OpenDesk) -> None:

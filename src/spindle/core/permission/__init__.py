@@ -1,7 +1,8 @@
-"""May it be done? Policy decides; where policy says "ask", a hook or a person does.
+"""May a call do what it wants? Policy decides; where policy says "ask", a hook or the user decides.
 
-`approvals` holds the session's open questions, their answers and what was granted; it is small and always loaded. The
-rest comes with the first call: `asking` is the one loop that every question goes through, and the permission of a
-command; `kinds` says which question each other permission is, `matter` what a kind of question is, and `commands`,
-`patches`, `remote_tools` and `functions` are the kinds. `person` puts the questions that are not about permission.
+`approvals` holds the session's open questions, their answers and the grants; it is small and always loaded. The
+rest is loaded with the first call: `asking` has the one loop that every question goes through, and the permission for a
+command; `kinds` maps each other permission to its question, `matter` is the base of all kinds of question, and
+`commands`, `patches`, `remote_tools` and `functions` are the kinds. `person` asks questions that are not about
+permission.
 """

@@ -1,7 +1,7 @@
 """The open questions of a session, the answers to them, and what was granted for its lifetime.
 
-What is decided without a person, and how a question is put, is in `asking`; that module and the rules are loaded when
-the first call wants permission, the first request does not wait for them.
+`asking` decides what needs no question, and asks the rest; that module and the rules are loaded when
+the first call needs permission, so the first request does not wait for them.
 """
 
 from __future__ import annotations

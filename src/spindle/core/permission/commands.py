@@ -1,4 +1,4 @@
-"""Permission to run a command, and to run it again outside of a sandbox that stopped it.
+"""Permission to run a command, and to run it again outside a sandbox that stopped it.
 
 A question shows what would be run and what each answer would grant.
 """

@@ -1,6 +1,6 @@
-"""The kinds of permission that a call can ask for, each with the question it comes to.
+"""The kinds of permission that a call can ask for, each with its question.
 
-`asking` gets the answer, and has the kind that every command asks for.
+`asking` gets the answer, and has the kind that every command needs.
 """
 
 from __future__ import annotations

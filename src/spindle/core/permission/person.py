@@ -1,4 +1,4 @@
-"""Questions to a person that are not about permission: a tool's own, and those of MCP servers."""
+"""Questions to the user that are not about permission: a tool's own, and those of MCP servers."""
 
 from __future__ import annotations
 

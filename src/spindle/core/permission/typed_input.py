@@ -1,4 +1,4 @@
-"""Permission to type into a running program: anything outside of the sandbox, elsewhere what rules speak about."""
+"""Permission to type into a running program: for any input outside the sandbox, inside for input that rules cover."""
 
 from __future__ import annotations
 

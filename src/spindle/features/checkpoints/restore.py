@@ -77,7 +77,7 @@ def _action(path: Any, expected: Any, target: Any, *beside: Any) -> Action:
     """Raises ValueError or TypeError for what no restoration has written: it must not lead to any other file."""
     for name in filter(None, beside):
         if not absolute(name).rpartition("/")[2].startswith(_BESIDE):
-            raise ValueError("not a name of ours")
+            raise ValueError("not a name that Spindle uses")
     return Action(absolute(path), Image.from_json(expected), Image.from_json(target), *beside)
 
 

@@ -186,7 +186,9 @@ class Goals(Feature):
         self._charge()
         goal = self._changed(op)
         if not self._late_tools and any(tool.name in session.thread.tools for tool in self._tools):
-            raise SpindleError("this thread has tools of its own that are called like those of goals; it can have none")
+            raise SpindleError(
+                "this thread already has tools with the names of the goal tools, so it cannot have a goal"
+            )
         former = self._goal
         self._is_told = self._is_told and former is not None and former.objective == goal.objective
         self._counts = self._counts or goal.status == "active"

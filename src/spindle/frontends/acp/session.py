@@ -140,7 +140,9 @@ class AcpSession:
     async def prompt(self, text: str, attached: list[dict[str, Any]]) -> dict[str, Any]:
         """Run a prompt to its end; gives the answer to the request."""
         if self.driven.is_busy:
-            raise RpcError("a prompt of this session runs already; cancel it, or wait for its end", INVALID_REQUEST)
+            raise RpcError(
+                "a prompt of this session is already running; cancel it, or wait for its end", INVALID_REQUEST
+            )
         try:
             self.live.retake()
         except (ThreadError, OSError) as error:

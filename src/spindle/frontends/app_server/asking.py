@@ -1,4 +1,4 @@
-"""Questions to a client, and what a session is told of the answers. Pure."""
+"""Questions to a client, and the ops that its answers become. Pure."""
 
 from __future__ import annotations
 

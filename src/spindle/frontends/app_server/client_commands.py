@@ -1,7 +1,7 @@
-"""A command that a client runs under an id of its own: what it prints, what it is given to read, its terminal.
+"""A command that a client runs under its own id: its output, its input, its terminal.
 
-Whoever started it may write to it, resize its terminal and end it while the answer to `command/exec` is open. It lives
-no longer than that request, and so no longer than its client.
+The client that started it may write to it, resize its terminal and end it while the answer to `command/exec` is open.
+The command lives no longer than that request, and so no longer than its client.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from spindle.frontends.launch import config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.frontends.signals import Signals
 from spindle.frontends.standard_streams import LAST_WRITE_S
-from spindle.frontends.stdio import Lines, LineTooLong, write_all
+from spindle.frontends.stdio import Lines, LineTooLong, write_all, write_without_waiting
 from spindle.frontends.token_file import read_token
 
 
@@ -55,7 +55,9 @@ async def serve(config: Config, parsed: Parsed) -> int:
     loop = asyncio.get_running_loop()
 
     async def write(lines: list[bytes]) -> None:
-        await loop.run_in_executor(None, write_all, b"".join(lines))
+        data = b"".join(lines)
+        if not write_without_waiting(data):
+            await loop.run_in_executor(None, write_all, data)
 
     server = Server(config, parsed)
     connection = Connection(server, write)
@@ -81,7 +83,7 @@ async def serve(config: Config, parsed: Parsed) -> int:
         await asyncio.wait([writer], timeout=LAST_WRITE_S)
         os._exit(128 + signals.caught)
     if outbox.overrun.done():
-        raise SpindleError(f"the client does not read what it is told: {outbox.overrun.result()}")
+        raise SpindleError(f"the client does not read its messages: {outbox.overrun.result()}")
     await asyncio.wait([reader, writer])
     for task in (reader, writer):
         if not task.cancelled():

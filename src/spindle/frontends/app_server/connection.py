@@ -1,6 +1,6 @@
-"""One client: its handshake, its requests, what it is sent.
+"""One client: its handshake, its requests, and the messages to it.
 
-Lines come in through `receive`, go out through `Outbox`. Every request runs in a task of its own; those about one
+Lines come in through `receive` and go out through `Outbox`. Every request runs in its own task; those about one
 thread run in the order they came.
 """
 

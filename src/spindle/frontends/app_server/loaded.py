@@ -1,7 +1,7 @@
-"""A thread that is loaded in this server: who follows it, and what they are told.
+"""A thread that is loaded in this server: which clients follow it, and what they receive.
 
-Its events are heard twice: at once, to know which turn runs and to answer those who wait for an op (`api/hearing.py`);
-and by a task that translates them. Each client reads what it is told at its own speed.
+Its events are heard twice: at once, to know which turn runs and to answer requests that wait for an op
+(`api/hearing.py`); and by a task that translates them. Each client reads its messages at its own speed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LoadedThread:
         self.config = config
         """The configuration it was opened with; says what an administrator allows."""
         self.followers: set[Connection] = set()
-        self.hearing = Hearing(thread)
+        self.hearing = Hearing(thread, rounds=2)  # the teller, then the writer of each connection
         self.unload_timer: asyncio.TimerHandle | None = None
         self.is_closing = False
         self._questions = questions

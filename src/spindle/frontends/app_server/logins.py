@@ -1,4 +1,4 @@
-"""Sign-ins with ChatGPT that a client has begun: one at a time, each with an id, each told of when it is over."""
+"""Sign-ins with ChatGPT that a client has begun: one at a time, each with an id; the client hears when it is over."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Logins:
         except TimeoutError:
             answer = None
         if not isinstance(answer, TokensRefreshReply):
-            raise ModelError("The client that signed in with tokens of its own did not renew them.", "unauthorized")
+            raise ModelError("The client that signed in with its own tokens did not renew them.", "unauthorized")
         return {"accessToken": answer.access_token, "chatgptAccountId": answer.chatgpt_account_id}
 
 

@@ -1,4 +1,4 @@
-"""What a method of the app-server is: its name, the shapes of its params and its result, and what does it."""
+"""What a method of the app-server is: its name, the shapes of its params and its result, and its function."""
 
 from __future__ import annotations
 

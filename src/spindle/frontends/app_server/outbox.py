@@ -1,8 +1,9 @@
-"""What waits to be written to one client. A client that does not read costs nobody but itself.
+"""Messages that wait to be written to one client. A client that does not read harms nobody but itself.
 
-Answers are as many as the client asks for: while too many of them are unread, no further requests of its are read
-(`room`). Notifications come unasked: for a client that is behind, neighbouring deltas of one item are merged, and one
-that leaves too much unread is given up (`overrun`). Nothing is lost by that: it can come back and read the thread.
+A client decides how many answers it gets: while too many of them are unread, the server reads no further requests of
+that client (`room`). Notifications come unasked: for a client that is behind, neighbouring deltas of one item are
+merged, and the server drops a client that leaves too much unread (`overrun`). Nothing is lost by that: the client can
+come back and read the thread.
 """
 
 from __future__ import annotations

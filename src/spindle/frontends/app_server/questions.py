@@ -1,6 +1,6 @@
-"""Requests of the server to its clients: put to everybody who follows the thread, answered by whoever is first.
+"""Requests of the server to its clients: sent to every client that follows the thread; the first answer counts.
 
-A question that nobody can answer, or whose answer is no answer, is declined.
+A question that nobody can answer, or whose answer makes no sense, is declined.
 """
 
 from __future__ import annotations

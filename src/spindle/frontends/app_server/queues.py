@@ -1,7 +1,7 @@
-"""Input that waits for its turn: each becomes a turn of its own when the one before it is complete.
+"""Queued input: each entry becomes a separate turn when the turn before it is complete.
 
-After a turn that failed or was stopped nothing goes on by itself: whoever stopped it wants to look first. A queue is
-kept as long as the server runs, also while its thread is not loaded.
+After a turn that failed or was stopped, nothing goes on by itself, because the user wants to look first. A queue is
+kept as long as the server runs, even while its thread is not loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls in a record that no event tells of → items as clients know them. Pure."""
+"""Calls in a record that have no event → items as clients know them. Pure."""
 
 from __future__ import annotations
 

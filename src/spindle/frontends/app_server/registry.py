@@ -1,4 +1,4 @@
-"""Every method there is, and what is said of those there are not."""
+"""Every method that exists, and the answers for those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients have changed for as long as this server runs, and no file says: feature flags, roots of skills."""
+"""What clients have changed until this server ends, kept in no file: feature flags, roots of skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas and the TypeScript of what the app-server speaks, from the file that ships with them.
+"""Writes the JSON Schemas and the TypeScript of the app-server's protocol, from the file that ships with them.
 
 SDKs run this before their first real request, so it loads nothing of the server (`schemas` makes that file).
 """

@@ -1,7 +1,7 @@
-"""JSON Schemas of everything the app-server says and takes, made from the structs themselves.
+"""JSON Schemas of everything the app-server sends and accepts, made from the structs themselves.
 
 Making them means loading every method, and takes several times as long as writing them. So `scripts/protocol-schemas`
-keeps them in a file, which `schema_files` reads, and a test sees that they are the same.
+keeps them in a file, which `schema_files` reads, and a test checks that they are the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sign-ins to MCP servers that clients have begun: one for each server, each told of when it is over."""
+"""Sign-ins to MCP servers that clients have begun: one for each server; the client hears when it is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`thread/settings/updated`: all settings of a thread, told when one of them was changed."""
+"""`thread/settings/updated`: all settings of a thread, sent when one of them has changed."""
 
 from __future__ import annotations
 

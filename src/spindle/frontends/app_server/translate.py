@@ -1,6 +1,6 @@
 """Events of a session → notifications. One translator per loaded thread; no I/O, time comes as an argument.
 
-It knows which items are open, which turn runs, and what is waited for; so it also tells a thread's status.
+It knows which items are open, which turn runs, and what the turn waits for; so it also knows a thread's status.
 """
 
 from __future__ import annotations

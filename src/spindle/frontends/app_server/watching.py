@@ -1,7 +1,7 @@
 """Files and folders that a client wants to hear about: which of them have changed, a moment after they did.
 
-Of a folder, what stands in it directly counts, not what lies deeper. Where the kernel tells (Linux), nothing is done
-until it does; elsewhere there is a look every second.
+In a folder, only direct entries count, not what lies deeper. Where the kernel reports changes (Linux), the module waits
+for that; elsewhere it looks every second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`--listen ws://HOST:PORT`: many clients over WebSockets. Whoever can reach a port is not yet the user.
+"""`--listen ws://HOST:PORT`: many clients over WebSockets. To reach the port is not enough.
 
-A client must know the token; a page in a browser, which sends an Origin, is turned away, and so is a request whose Host
-is not where we listen (a foreign name that leads to this machine). Loopback only, unless the user says otherwise.
+A client must know the token; the server rejects a page in a browser, which sends an Origin, and a request whose Host
+is not where it listens (a foreign name that leads to this machine). Loopback only, unless the user says otherwise.
 """
 
 from __future__ import annotations

@@ -94,7 +94,9 @@ def _thread(store: ThreadStore, parsed: Parsed, words: list[str]) -> ThreadRef:
     try:
         return store.choose(words[0])
     except ThreadNotFound as error:
-        raise ThreadNotFound(f"no thread has the id or the name {words[0]!r}, and it is no file either") from error
+        raise ThreadNotFound(
+            f"no thread has the id or the name {words[0]!r}, and there is no such file either"
+        ) from error
 
 
 def _json(found: Inspection, name: str | None, number: int | None) -> bytes:

@@ -120,7 +120,7 @@ def closing_words(mended: bool, kept: str | None) -> str:
     where = f" It is still there: {kept}" if kept else " (--keep would have left it in place.)"
     return (
         "The test failed before and passes now, in a scratch repository." + where + "\n"
-        'Next: `spindle exec "your request"` in a repository of yours, with OPENAI_API_KEY set, or --oss and Ollama.'
+        'Next: `spindle exec "your request"` in one of your repositories, with OPENAI_API_KEY set, or --oss and Ollama.'
     )
 
 

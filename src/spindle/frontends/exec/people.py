@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spindle import __version__
 from spindle.frontends.exec.printer import Printer, write_out
-from spindle.frontends.launch import kept_options
+from spindle.frontends.launch import way_back
 from spindle.frontends.plain_text import Look, printable
 from spindle.frontends.terminal import (
     STDERR,
@@ -22,7 +22,6 @@ from spindle.frontends.terminal import (
 )
 from spindle.frontends.transcript import Transcript
 from spindle.protocol.events import ItemCompleted, Msg
-from spindle.protocol.quote import shell_join
 
 if TYPE_CHECKING:
     from spindle.api.door import OpenThread, SessionRequest
@@ -54,7 +53,7 @@ class TextPrinter(Printer):
             summary=thread.settings.summary,
             elapsed_s=lambda: clock.monotonic() - started_s,
             notes=_notes(thread, request),
-            way_back=lambda thread_id: way_back(thread_id, request, options),
+            way_back=lambda thread_id: way_back(thread_id, config, options),
         )
         self._transcript.set_usage(thread.usage.to_dict())
         self._live: Live | None = None
@@ -119,15 +118,6 @@ def _output_lines() -> int | None:
     if not is_terminal(STDERR):
         return None
     return max(FEWEST_OUTPUT_LINES, min(MOST_OUTPUT_LINES, terminal_size(STDERR)[1] // 2))
-
-
-def way_back(thread_id: str, request: SessionRequest, options: Parsed) -> str:
-    """The command that goes on with the thread as this command line asked, but never with the run of the machine."""
-    config, mode = request.config, request.config.sandbox.mode
-    words = kept_options(options, config, options.value("model"))
-    if config.origins.get("sandbox_mode") == "command line" and mode == "workspace-write":
-        words += ["-s", mode]
-    return shell_join(["spindle", "exec", "resume", *words, thread_id])
 
 
 def _notes(thread: OpenThread, request: SessionRequest) -> dict[str, str]:

@@ -33,7 +33,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     """Have something reviewed and give the exit code."""
     if parsed.value("output_schema") is not None:
         raise UsageError(
-            "--output-schema does not go with a review: its result has a form of its own (--json shows it)"
+            "--output-schema cannot be combined with a review, whose result has a fixed form (--json shows it)"
         )
     if parsed.value("goal") is not None:
         raise UsageError("--goal does not go with a review: that is one turn")

@@ -268,7 +268,7 @@ def _trust(config: Config, name: str) -> int:
         raise ConfigError(f"{name} is in your own configuration; it needs no consent")
     if server.project_file is None and contents is None:
         raise ConfigError(
-            f"what {name} runs is too large to be looked at, or found wherever it starts; keep it where the agent "
+            f"what {name} runs is too large to check, or depends on the folder it starts in; keep it where the agent "
             "cannot write"
         )
     _get(config, name, as_json=False)

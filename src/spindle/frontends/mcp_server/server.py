@@ -116,7 +116,7 @@ class McpServer:
     async def _call(self, request_id: RequestId, params: dict[str, Any], caller: Caller | None) -> Any:
         """Run a tool. Whatever goes wrong is a result too: the model of the client reads it and goes on."""
         if request_id in self._calls:
-            raise RpcError("a call with this id runs already; every request needs an id of its own")
+            raise RpcError("a call with this id is already running; every request needs its own id")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         state = params.get("requestState")

@@ -10,7 +10,7 @@ SIGNS = (
     ("/", "commands"),
     ("@", "files"),
     ("$", "skills"),
-    ("!", "run a command of yours"),
+    ("!", "run your own command"),
     ("up, down", "earlier messages"),
     ("ctrl-d", "quit, when nothing is written"),
 )

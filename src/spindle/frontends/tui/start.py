@@ -102,7 +102,7 @@ def save_trust(home: str, folder: str, level: str) -> None:
         # As a table: in a dotted key not every path could be spelt.
         write_user_config(home, [Edit(key="projects", value={folder: {"trust_level": level}}, strategy="upsert")])
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{folder!r} is no text, so trust in it cannot be saved") from error
+        raise ConfigError(f"{folder!r} is not valid text, so trust in it cannot be saved") from error
 
 
 # ---- credentials -----------------------------------------------------------------------------------

@@ -58,8 +58,8 @@ def _checked(confines: Boundary | None, reason: str | None) -> Backend:
         raise SandboxUnavailable(reason)
     if (doubt := confines.doubt()) is not None:
         raise SandboxUnavailable(
-            f"{visible(doubt)}, so what git would obey there is not known and nothing was run; "
-            "write that file anew, or use the read-only mode"
+            f"{visible(doubt)}, so nobody knows what git would obey there, and nothing was run; "
+            "write that file again, or use the read-only mode"
         )
     return _load(backend_of(confines.fence))
 

@@ -324,8 +324,8 @@ def _require_entrance(roots: Sequence[str]) -> None:
     for root in roots:
         if not os.access(root, os.X_OK) and os.stat(root).st_uid == os.getuid():
             raise SandboxUnavailable(
-                f"the mode of the writable folder {root} lets nobody enter it, so what is protected there is not "
-                "known and nothing was run; make it accessible again (chmod u+rwx)"
+                f"the mode of the writable folder {root} lets nobody enter it, so nobody knows what is protected "
+                "there, and nothing was run; make it accessible again (chmod u+rwx)"
             )
 
 

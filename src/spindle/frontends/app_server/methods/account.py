@@ -109,7 +109,7 @@ async def login_start(call: Call, params: LoginStartParams) -> Wire | After:
     server, settings = call.server, call.server.config.login
     if params.type != _BROUGHT and _is_brought(call):
         raise RpcError(
-            "the client has signed in with tokens of its own: renew them with account/login/start "
+            "the client has signed in with its own tokens: renew them with account/login/start "
             "(chatgptAuthTokens), or end that with account/logout"
         )
     match params.type:

@@ -1,4 +1,4 @@
-"""`fs/…`: a client's own look at files, and changes of its own; with the rights of the person, as in its editor."""
+"""`fs/…`: a client reads and changes files itself, with the user's rights, as an editor does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fuzzyFileSearch/session…`: a search whose query changes while somebody types. A newer query ends the older one."""
+"""`fuzzyFileSearch/session…`: a search whose query changes while the user types. A newer query ends the older one."""
 
 from __future__ import annotations
 

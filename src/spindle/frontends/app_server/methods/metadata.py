@@ -1,4 +1,4 @@
-"""`thread/metadata/update`: what a client knows better about the repository of a thread than its record."""
+"""`thread/metadata/update`: a client corrects what the record says about the repository of a thread."""
 
 from __future__ import annotations
 

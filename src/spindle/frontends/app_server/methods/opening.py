@@ -1,4 +1,4 @@
-"""`thread/start`, `thread/resume`, `thread/fork`: a thread is opened, with which settings, and who follows it."""
+"""`thread/start`, `thread/resume`, `thread/fork`: opens a thread, with its settings, for the clients that follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says of itself and of what it keeps: `server/diagnostics`, `memory/…`, `account/usage/read`."""
+"""What the server says about itself and what it keeps: `server/diagnostics`, `memory/…`, `account/usage/read`."""
 
 from __future__ import annotations
 

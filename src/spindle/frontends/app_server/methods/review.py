@@ -1,4 +1,4 @@
-"""`review/start`: have code reviewed, as a turn of a thread or in a thread of its own."""
+"""`review/start`: have code reviewed, as a turn of a thread or in a separate thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`thread/backgroundTerminals/…`: commands of a thread that run on after their call."""
+"""`thread/backgroundTerminals/…`: commands of a thread that still run after their call."""
 
 from __future__ import annotations
 

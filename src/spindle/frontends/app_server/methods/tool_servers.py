@@ -1,4 +1,4 @@
-"""MCP servers for clients: what they offer, starting them anew, calling a tool, reading a resource."""
+"""MCP servers for clients: what they offer, restarting them, calling a tool, reading a resource."""
 
 from __future__ import annotations
 

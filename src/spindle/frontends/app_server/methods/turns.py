@@ -237,7 +237,7 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
     if not params.command.strip():
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
-        raise RpcError("a command of yours can be run when the turn has ended")
+        raise RpcError("you can run your own command when the turn has ended")
     thread.start_turn(RunUserShellCommand(command=params.command), takes_no_input=True)
     return Nothing()
 

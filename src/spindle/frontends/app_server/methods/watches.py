@@ -1,4 +1,4 @@
-"""`fs/watch` and `fs/unwatch`: a client hears what changes at a path, with the rights of whoever runs the server."""
+"""`fs/watch` and `fs/unwatch`: a client hears what changes at a path, with the rights of the server's user."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _formats(thread_id: str) -> list[Row[str]]:
 
 async def _may_replace(desk: Desk, path: str) -> bool:
     if not os.path.isfile(path) or os.path.islink(path):
-        raise SpindleError(f"{name(path)} is there already and is no ordinary file; choose another name")
+        raise SpindleError(f"{name(path)} already exists and is not an ordinary file; choose another name")
     rows = [Row(value=False, name="No"), Row(value=True, name="Yes, replace it")]
     return bool(await desk.ask(ListView(f"{name(path)} is there already. Replace it?", rows)))
 

@@ -51,7 +51,7 @@ async def _what(desk: Desk, files: int) -> str | None:
     rows = [
         Row(value=_BOTH, name="Talk and files", about=f"{counted(files, 'file')} as before that message"),
         Row(value=_TALK, name="Talk alone", about="files stay as they are"),
-        Row(value=_FILES, name="Files alone", about="the model is told with your next message"),
+        Row(value=_FILES, name="Files alone", about="your next message tells the model"),
     ]
     return await desk.ask(ListView("What should go back?", rows))
 

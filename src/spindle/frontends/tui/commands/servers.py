@@ -24,7 +24,7 @@ async def mcp(desk: Desk, argument: str) -> None:
         return
     if argument == "refresh":
         desk.submit(RefreshMcpServers())
-        desk.say("The MCP servers are started anew; their tools are those of the next turn.")
+        desk.say("The MCP servers are restarting; the next turn has their tools.")
         return
     if argument and argument not in servers:
         raise SpindleError(f"there is no MCP server {argument!r}; there are {', '.join(map(name, servers))}")
@@ -32,7 +32,7 @@ async def mcp(desk: Desk, argument: str) -> None:
     offered = answer if isinstance(answer, McpListToolsResponse) else None
     chosen = {argument: servers[argument]} if argument else servers
     lines = [line for server in chosen.values() for line in _server(desk, server, offered, whole=bool(argument))]
-    hint = "/mcp NAME tells all about one, /mcp refresh starts them anew"
+    hint = "/mcp NAME shows one in detail, /mcp refresh restarts them all"
     desk.say(*block(counted(len(servers), "MCP server"), [*lines, note(hint)]))
 
 

@@ -66,7 +66,7 @@ async def _answer(desk: Desk, question: str) -> str:
         beside.submit(UserTurn(items=[{"type": "text", "text": question}]))
         return await asyncio.wait_for(_last_words(hearing), _PATIENCE_S)
     except TimeoutError:
-        raise SpindleError(f"the question beside was not answered within {_PATIENCE_S / 60:.0f} minutes") from None
+        raise SpindleError(f"the side question was not answered within {_PATIENCE_S / 60:.0f} minutes") from None
     finally:
         await beside.close()
 
@@ -78,11 +78,11 @@ async def _last_words(hearing: Hearing) -> str:
             case AgentMessage(message=message):
                 said = message
             case Error(message=message):
-                raise SpindleError(f"the question beside failed: {message}")
+                raise SpindleError(f"the side question failed: {message}")
             case msg if isinstance(msg, TERMINAL):
                 break
             case _:
                 pass
     if not said:
-        raise SpindleError("the question beside got no answer")
+        raise SpindleError("the side question got no answer")
     return said

@@ -160,7 +160,7 @@ def _resets(window: dict[str, Any]) -> str:
 async def cost(desk: Desk, argument: str) -> None:
     """What the thread cost, over all its turns and processes, as far as prices are known."""
     if desk.thread is None or not desk.thread.records:
-        raise SpindleError("nothing was asked in this thread yet, so it has cost nothing")
+        raise SpindleError("this thread has sent no request yet, so it has cost nothing")
     found = await inspection(desk)
     if found is None:
         usage = desk.thread.usage

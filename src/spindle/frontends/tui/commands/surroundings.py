@@ -87,7 +87,7 @@ async def hooks(desk: Desk, argument: str) -> None:
         return
     hook = found[chosen]
     if hook.source != "project":
-        desk.say("This hook is your own: it runs without being asked about, and `enabled = false` switches it off.")
+        desk.say("This hook is your own: it runs without your consent, and `enabled = false` switches it off.")
         return
     if hook.trust == "trusted":
         await asyncio.to_thread(take_consent_back, desk.config.home, [chosen])

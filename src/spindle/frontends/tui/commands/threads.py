@@ -35,7 +35,7 @@ async def new(desk: Desk, argument: str) -> None:
         await new_in_worktree(desk)
         return
     if argument:
-        raise SpindleError("/new takes nothing, or `worktree` for a git worktree of its own")
+        raise SpindleError("/new takes no argument, or `worktree` for a separate git worktree")
     before = desk.thread.id if is_recorded(desk) and desk.thread is not None else None
     await desk.switch(fresh(desk))
     desk.say("A new thread." if before is None else f"A new thread; /resume {before} goes back to the one before.")

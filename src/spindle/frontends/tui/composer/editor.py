@@ -20,7 +20,7 @@ def chosen_editor(environment: Mapping[str, str]) -> list[str]:
             try:
                 return shlex.split(given)
             except ValueError as error:
-                raise SpindleError(f"{name} is {given!r}, which is no command line ({error}).") from error
+                raise SpindleError(f"{name} is {given!r}, which is not a command line ({error}).") from error
     raise SpindleError("No editor is set; set VISUAL or EDITOR, for example: export EDITOR=vim")
 
 
