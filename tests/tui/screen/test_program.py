@@ -22,10 +22,13 @@ def test_a_storm_of_sizes_while_an_answer_streams(tui: OpenTui, server: FakeServ
         for number, size in enumerate(STORM):
             t.resize(*size).wait_for(f"para-{5 * number + 6:03d}")
         t.wait_for("the-very-end").type("my-draft").wait_for("my-draft", where="screen")
-        t.resize(20, 5).wait_for("my-draft", where="screen").resize(100, 30).wait_for("my-draft", where="screen").idle()
+        t.resize(20, 5).wait_for("my-draft", where="screen").resize(100, 30).idle()
+        # A busy machine may take a while between erasing and painting; in the end the draft is there, once.
+        t.until(lambda: t.scrollback.count("my-draft") == 1, "the draft, once")
+        t.idle()
         found = re.findall(r"para-(\d+)", t.scrollback)
         assert found == [f"{n:03d}" for n in range(60)]
-        assert t.flat.count("the-very-end") == 1 and t.scrollback.count("my-draft") == 1
+        assert t.flat.count("the-very-end") == 1
         assert t.scrollback.startswith("$ what stood here before")
         assert not [body for body in t.events("csi") if body in ("2J", "3J")] and "c" not in t.events("esc")
         t.key("ctrl-c", "ctrl-c", "ctrl-c", gap_s=0.2)
