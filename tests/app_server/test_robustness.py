@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,11 @@ def test_so_they_do_through_proto(
 
 
 def open_files(process: subprocess.Popen[bytes]) -> list[str]:
-    folder = Path(f"/proc/{process.pid}/fd")
-    return [os.readlink(entry) for entry in folder.iterdir()]
+    found: list[str] = []
+    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            found.append(os.readlink(entry))
+    return found
 
 
 def test_idle_threads_hold_no_descriptors_and_take_them_again_when_they_are_used(
