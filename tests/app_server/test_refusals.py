@@ -53,10 +53,18 @@ ROWS = [
     Row("401 empty", refuses(401), ONCE, "unauthorized", ("401 Unauthorized: no reason given, url: http", KEY)),
     Row("401 detail", refuses(401, {"detail": "Not authenticated"}), ONCE, "unauthorized", ("Not authenticated, url",)),
     Row(
-        "404 said twice", refuses(404, {"detail": "Not Found"}), ONCE, refused(404), ("status 404 Not Found, url", PATH)
+        "404 said twice",
+        refuses(404, {"detail": "Not Found"}),
+        ONCE,
+        refused(404),
+        ("404 Not Found: Not Found, url: http", PATH),
     ),
     Row(
-        "401 full stop", refuses(401, error("Bad key.")), ONCE, "unauthorized", ("401 Unauthorized: Bad key, url", KEY)
+        "401 full stop",
+        refuses(401, error("Bad key.")),
+        ONCE,
+        "unauthorized",
+        ("401 Unauthorized: Bad key., url: http", KEY),
     ),
     Row(
         "403",

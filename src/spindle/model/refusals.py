@@ -118,11 +118,9 @@ class _Answer(msgspec.Struct, frozen=True):
 
     @property
     def unexpected(self) -> str:
-        """The form in which Codex tells of a status."""
-        said = f": {self.said.removesuffix('.') or 'no reason given'}"
-        if self.said.lower() == self.line.partition(" ")[2].lower():
-            said = ""
-        return f"unexpected status {self.line}{said}, url: {self.asked.url}{self.request_id}"
+        """The form in which Codex tells of a status. Programs read it, so what the server said stands there as it is."""
+        said = self.said or "no reason given"
+        return f"unexpected status {self.line}: {said}, url: {self.asked.url}{self.request_id}"
 
     @property
     def info(self) -> ErrorInfo:
