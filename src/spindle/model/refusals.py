@@ -118,7 +118,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
     @property
     def unexpected(self) -> str:
-        """The form in which Codex tells of a status. Programs read it, so what the server said stands there as it is."""
+        """The form in which Codex tells of a status. Programs read it, so the server is quoted exactly."""
         said = self.said or "no reason given"
         return f"unexpected status {self.line}: {said}, url: {self.asked.url}{self.request_id}"
 
